@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "server/prefix_store.h"
+
 typedef struct {
     fy_seq_task *task;   /* view; NULL: free */
     fy_ids cached;   /* owned: what its sequence holds */
@@ -39,6 +41,7 @@ struct fy_schedule {
     /* engine thread */
     slot *slots; /* owned, [n_seq] */
     fy_seq_task *waiting;
+    fy_prefix_store *store; /* owned; NULL: none */
     uint64_t used;
     uint32_t cap; /* ids of a step, at most */
     int32_t *ids; /* owned, [cap], as the following */
@@ -79,6 +82,13 @@ fy_schedule *fy_schedule_new(const fy_compute *c, uint32_t queue, fy_metrics *me
         fy_nomem(e);
         return NULL;
     }
+    if (c->store_bytes > 0 && c->save != NULL) {
+        s->store = fy_prefix_store_new(c->store_bytes, e);
+        if (s->store == NULL) {
+            fy_schedule_free(s);
+            return NULL;
+        }
+    }
     for (uint32_t i = 0; i < c->n_seq; i++)
         s->states[i] = (fy_slot_state){.id = i, .n_ctx = c->n_ctx};
     return s;
@@ -90,6 +100,7 @@ void fy_schedule_free(fy_schedule *s)
         return;
     for (uint32_t i = 0; s->slots != NULL && i < s->c.n_seq; i++)
         fy_ids_release(&s->slots[i].cached);
+    fy_prefix_store_free(s->store);
     free(s->slots);
     free(s->states);
     free(s->ids);
@@ -254,14 +265,20 @@ static void drop_gone(fy_schedule *s, bool closed, bool closed_now)
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
-/* How many ids the task may take over from that slot. */
+/* How many ids the task may take over from a cache. */
+static uint32_t most_cached(const fy_seq_task *t)
+{
+    const uint32_t most = t->n_prompt - 1;
+    if (t->no_cache || t->calls->hidden != NULL)
+        return 0;
+    return t->want_from < most ? t->want_from : most;
+}
+
+/* Of them from that slot. */
 static uint32_t common(const slot *l, const fy_seq_task *t)
 {
-    uint32_t most = t->n_prompt - 1, n = 0;
-    if (t->want_from < most)
-        most = t->want_from;
-    if (t->no_cache || t->calls->hidden != NULL || l->user != t->user)
-        return 0;
+    const uint32_t most = l->user == t->user ? most_cached(t) : 0;
+    uint32_t n = 0;
     while (n < most && n < l->cached.n && l->cached.id[n] == t->ids.id[n])
         n++;
     return n;
@@ -292,16 +309,61 @@ static int32_t choose(const fy_schedule *s, const fy_seq_task *t, uint32_t *from
     return best >= 0 && best_n == *n ? best : oldest;
 }
 
+/* What the slot holds is about to be lost, but for its first `kept` ids. */
+static void save_text(fy_schedule *s, uint32_t at, uint32_t kept)
+{
+    const slot *l = &s->slots[at];
+    const uint32_t n = (uint32_t)l->cached.n;
+    if (s->store == NULL || n < FY_SAVED_MIN || 2 * (size_t)kept >= n)
+        return;
+    fy_prefix *p =
+        fy_prefix_add(s->store, l->user, l->cached.id, n, s->c.saved_bytes(s->c.user, n));
+    if (p != NULL && s->c.save(s->c.user, at, n, p->bytes, NULL) != 0)
+        fy_prefix_drop(s->store, p);
+    if (s->m == NULL)
+        return;
+    atomic_store(&s->m->cache_ram_bytes, fy_prefix_store_bytes(s->store));
+    atomic_store(&s->m->evictions, fy_prefix_store_evicted(s->store));
+}
+
+/* The sequence becomes a text of the store. */
+static int load_text(fy_schedule *s, uint32_t to, const fy_prefix *p)
+{
+    s->c.rewind(s->c.user, to, 0);
+    return s->c.load(s->c.user, to, p->n, p->bytes, NULL);
+}
+
+/* Fills the slot with the beginning that is known already, from the slot `from` or the store; returns
+ * its length. */
+static uint32_t take_beginning(fy_schedule *s, const fy_seq_task *t, uint32_t to, uint32_t from,
+                               uint32_t n)
+{
+    slot *l = &s->slots[to];
+    uint32_t n_stored = 0;
+    fy_prefix *p = s->store != NULL && most_cached(t) >= FY_SAVED_MIN
+                       ? fy_prefix_find(s->store, t->user, t->ids.id, most_cached(t), &n_stored)
+                       : NULL;
+    const bool stored = p != NULL && n_stored >= n + FY_SAVED_MIN;
+    if (stored) {
+        l->cached.n = 0;
+        return load_text(s, to, p) == 0 && fy_ids_append(&l->cached, p->ids, n_stored, NULL) == 0
+                   ? n_stored
+                   : 0;
+    }
+    if (n > 0 && from != to) {
+        l->cached.n = 0;
+        if (s->c.copy(s->c.user, from, to, n, NULL) != 0 ||
+            fy_ids_append(&l->cached, s->slots[from].cached.id, n, NULL) != 0)
+            n = 0; /* computed, then */
+    }
+    return n;
+}
+
 static void begin_task(fy_schedule *s, fy_seq_task *t, uint32_t to, uint32_t from, uint32_t n)
 {
     slot *l = &s->slots[to];
-    fy_err e = {0};
-    if (n > 0 && from != to) {
-        l->cached.n = 0;
-        if (s->c.copy(s->c.user, from, to, n, &e) != 0 ||
-            fy_ids_append(&l->cached, s->slots[from].cached.id, n, &e) != 0)
-            n = 0; /* computed, then */
-    }
+    save_text(s, to, from == to ? n : 0);
+    n = take_beginning(s, t, to, from, n);
     s->c.rewind(s->c.user, to, n);
     l->cached.n = n;
     l->user = t->user;

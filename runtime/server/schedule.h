@@ -9,8 +9,9 @@
  * computed: the sequence is rewound). Nothing appended is its end.
  *
  * Every slot remembers the ids in its cache. A new task takes over the longest common beginning of
- * any slot of the same user, copied when that slot is in use; at least its last id is computed. What
- * a task gets does not depend on any of this. */
+ * any slot of the same user, copied when that slot is in use; at least its last id is computed. A
+ * text that loses its slot goes to a store in memory, and comes back from there when it begins like
+ * a new one more than every slot does. What a task gets does not depend on any of this. */
 #ifndef FY_SERVER_SCHEDULE_H
 #define FY_SERVER_SCHEDULE_H
 
@@ -23,6 +24,7 @@
 #include "server/metrics.h"
 
 #define FY_STEP_S          0.1 /* a step with parts of prompts beside answers */
+#define FY_SAVED_MIN       32  /* ids: what is shorter is computed again */
 #define FY_PROMPT_PART_MIN 16  /* ids of a prompt in a step, at least */
 #define FY_NO_LOGITS       UINT32_MAX
 
@@ -74,6 +76,11 @@ typedef struct {
     int (*copy)(void *user, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
     double (*now)(void *user);
     void *user;
+    /* The first n positions of a sequence as bytes, and back; NULL: that cannot be done. */
+    size_t (*saved_bytes)(void *user, uint32_t n);
+    int (*save)(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e);
+    int (*load)(void *user, uint32_t seq, uint32_t n, const void *in, fy_err *e);
+    size_t store_bytes; /* for texts that left their slot; 0: they are lost */
 } fy_compute;
 
 typedef struct {

@@ -191,6 +191,21 @@ static int copy_seq(void *user, uint32_t from, uint32_t to, uint32_t n_past, fy_
     return fy_session_seq_copy(user, from, to, n_past, e);
 }
 
+static size_t saved_bytes(void *user, uint32_t n)
+{
+    return (size_t)fy_session_seq_bytes(user, n);
+}
+
+static int save_seq(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e)
+{
+    return fy_session_seq_read(user, seq, 0, n, out, e);
+}
+
+static int load_seq(void *user, uint32_t seq, uint32_t n, const void *in, fy_err *e)
+{
+    return fy_session_seq_write(user, seq, 0, n, in, e);
+}
+
 static double now(void *user)
 {
     (void)user;
@@ -211,7 +226,12 @@ static int begin_schedule(fy_server *s, fy_err *e)
                           .rewind = rewind_seq,
                           .copy = copy_seq,
                           .now = now,
-                          .user = v->session};
+                          .user = v->session,
+                          .saved_bytes = saved_bytes,
+                          .save = save_seq,
+                          .load = load_seq,
+                          .store_bytes =
+                              fy_session_check_saves(v->session, NULL) == 0 ? s->o->cache_ram : 0};
     v->n_vocab = c.n_vocab;
     v->n_ctx = c.n_ctx;
     v->n_slots = c.n_seq;

@@ -64,6 +64,7 @@ typedef struct {
     size_t n_allowed_hosts;
     const char *cert_file, *key_file; /* of TLS; NULL: none */
     uint32_t queue;
+    size_t cache_ram; /* for texts that lost their slot; 0: none are kept */
     size_t max_body, max_head;
     uint32_t max_connections;
     double header_timeout_s, timeout_s;

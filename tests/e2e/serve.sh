@@ -211,6 +211,22 @@ check_equal "unless it is asked for as text" "<think> upon a</think>${answer#Onc
     "$(post /v1/chat/completions "$(jq -c '.reasoning_format = "none"' <<<"$first")" | jq -r '.choices[0].message.content')"
 stop "$pid"
 
+# --- texts that lost their slot -----------------------------------------------------------------------------------
+
+for ram in 0 100M; do
+    start ram -np 1 -c 512 -ctk q8_0 -ctv f16 --cache-ram $ram
+    long=$(printf 'Once upon a time there was a little fox. %.0s' $(seq 8))
+    ask_fox() { post /completion "$(jq -nc --arg p "$long" '{prompt: $p, n_predict: 20, temperature: 0.8, seed: 3, n_probs: 2}')"; }
+    ask_fox | tee "$TMP/fox" | essence >"$TMP/first"
+    post /completion '{"prompt":"A dog","n_predict":60,"temperature":0,"ignore_eos":true}' >/dev/null
+    ask_fox | tee "$TMP/fox" | essence >"$TMP/second"
+    check_equal "with $ram of memory for them: cached" "$([ $ram = 0 ] && echo 1 || echo all)" \
+        "$(jq -r '.timings | if .prompt_n == 1 then "all" else .cache_n end' "$TMP/fox")"
+    check "the answer is the same" cmp "$TMP/first" "$TMP/second"
+    check_equal "metrics tell how much is kept" "$([ $ram = 0 ] && echo 0 || echo 1)" "$(($(metric cache_ram_bytes) > 0))"
+    stop "$pid"
+done
+
 # --- clients that leave -------------------------------------------------------------------------------------------
 
 start leave -np 1 -c 100000 --queue 2 2>/dev/null

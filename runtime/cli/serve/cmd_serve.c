@@ -22,16 +22,18 @@ typedef struct {
     const char *host, *alias, *api_key_file, *cors_origins, *allowed_hosts, *cert_file, *key_file,
         *chat_template;
     fy_opt_list api_keys, template_args;
-    int64_t port, parallel, n, queue, max_body, max_head, max_connections;
+    int64_t port, parallel, n, queue, cache_ram, max_body, max_head, max_connections;
     double header_timeout, timeout;
     int think;
     bool no_slots, no_metrics, log_jsonl, verbose, quiet;
 } options;
 
 #ifdef FERRY_DEVICE
-#define DEFAULT_SLOTS "1"
+#define DEFAULT_SLOTS    "1"
+#define DEFAULT_RAM_TEXT "0 when not given."
 #else
-#define DEFAULT_SLOTS "4"
+#define DEFAULT_SLOTS    "4"
+#define DEFAULT_RAM_TEXT "A tenth of the free memory when not given, at most 1G."
 #endif
 
 static const fy_opt opts[] = {
@@ -169,6 +171,14 @@ static const fy_opt opts[] = {
      .min = 1,
      .max = 1 << 16,
      .help = "Requests that may wait for a slot; more are refused with status 429."},
+    {.group = "Requests",
+     .name = "cache-ram",
+     .kind = FY_OPT_SIZE,
+     .arg = "SIZE",
+     .offset = offsetof(options, cache_ram),
+     .max = 1LL << 40,
+     .help = "Memory for what was computed of texts that lost their slot to others; 0: they are "
+             "computed again. " DEFAULT_RAM_TEXT},
     {.group = "Requests",
      .name = "max-body",
      .kind = FY_OPT_SIZE,
@@ -462,6 +472,17 @@ static int check_reach(const job *j, fy_err *e)
     return 0;
 }
 
+static size_t cache_ram(const options *o)
+{
+#ifdef FERRY_DEVICE
+    const uint64_t otherwise = 0;
+#else
+    const uint64_t tenth = fy_meminfo_bytes("MemAvailable") / 10, most = 1 << 30;
+    const uint64_t otherwise = tenth < most ? tenth : most;
+#endif
+    return o->cache_ram != FY_OPT_UNSET_INT ? (size_t)o->cache_ram : (size_t)otherwise;
+}
+
 static int take_options(job *j, fy_err *e)
 {
     options *o = j->o;
@@ -470,6 +491,7 @@ static int take_options(job *j, fy_err *e)
                              .cert_file = o->cert_file,
                              .key_file = o->key_file,
                              .queue = (uint32_t)o->queue,
+                             .cache_ram = cache_ram(o),
                              .max_body = (size_t)o->max_body,
                              .max_head = (size_t)o->max_head,
                              .max_connections = (uint32_t)o->max_connections,

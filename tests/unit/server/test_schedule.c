@@ -28,7 +28,7 @@ static struct {
     int32_t held[SEQS][CTX];
     uint32_t n_past[SEQS];
     double now, id_s;
-    uint32_t n_steps, n_ids, n_copied, last_n, most_prompt;
+    uint32_t n_steps, n_ids, n_copied, n_loaded, last_n;
     bool fails, cancels;
 } g;
 
@@ -92,9 +92,34 @@ static double now(void *user)
     return g.now;
 }
 
-static fy_schedule *new_schedule(uint32_t queue)
+static size_t saved_bytes(void *user, uint32_t n)
 {
-    static const fy_compute c = {.n_seq = SEQS,
+    (void)user;
+    return n * sizeof(int32_t);
+}
+
+static int save(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e)
+{
+    (void)user;
+    (void)e;
+    assert_true(n <= g.n_past[seq]);
+    memcpy(out, g.held[seq], n * sizeof(int32_t));
+    return 0;
+}
+
+static int load(void *user, uint32_t seq, uint32_t n, const void *in, fy_err *e)
+{
+    (void)user;
+    (void)e;
+    memcpy(g.held[seq], in, n * sizeof(int32_t));
+    g.n_past[seq] = n;
+    g.n_loaded += n;
+    return 0;
+}
+
+static fy_schedule *new_schedule_with(uint32_t queue, size_t store_bytes)
+{
+    const fy_compute c = {.n_seq = SEQS,
                                  .n_ctx = CTX,
                                  .n_batch = BATCH,
                                  .n_layer = 7,
@@ -103,12 +128,21 @@ static fy_schedule *new_schedule(uint32_t queue)
                                  .decode = decode,
                                  .rewind = rewind_seq,
                                  .copy = copy_seq,
-                                 .now = now};
+                                 .now = now,
+                                 .saved_bytes = saved_bytes,
+                                 .save = save,
+                                 .load = load,
+                                 .store_bytes = store_bytes};
     memset(&g, 0, sizeof g);
     g.id_s = 0.0001;
     fy_schedule *s = fy_schedule_new(&c, queue, NULL, NULL);
     assert_non_null(s);
     return s;
+}
+
+static fy_schedule *new_schedule(uint32_t queue)
+{
+    return new_schedule_with(queue, 0);
 }
 
 /* --- tasks ------------------------------------------------------------------------------------ */
@@ -413,6 +447,30 @@ static void who_does_not_read_costs_nobody(void **state)
     end(s, k, 2);
 }
 
+static void a_text_that_lost_its_slot_comes_back(void **state)
+{
+    enum { TEXTS = 6 };
+    (void)state;
+    for (int with_store = 0; with_store < 2; with_store++) {
+        /* room for four or five of the six texts */
+        fy_schedule *s = new_schedule_with(8, with_store ? 5 * (100 * 8 + 64) : 0);
+        task k[2 * TEXTS];
+        for (uint32_t i = 0; i < 2 * TEXTS; i++) {
+            make(&k[i], 0, 100, 1 + i % TEXTS, 2);
+            if (i == TEXTS - 1)
+                k[i].t.user = 1;
+            submit(s, &k[i]);
+            run_all(s);
+            check_answer(&k[i]);
+        }
+        for (uint32_t i = TEXTS; i < TEXTS + 2; i++) /* they had to leave for the last two */
+            assert_int_equal(k[i].t.n_cached, with_store ? 99 : 0);
+        assert_int_equal(k[2 * TEXTS - 1].t.n_cached, 0); /* it was another user's */
+        assert_true((g.n_loaded > 0) == with_store);
+        end(s, k, 2 * TEXTS);
+    }
+}
+
 static void choices_wait_for_their_prompt(void **state)
 {
     fy_schedule *s = new_schedule(8);
@@ -521,7 +579,7 @@ static void whatever_happens_answers_are_those_of_the_text(void **state)
     (void)state;
     for (uint32_t round = 0; round < 40; round++) {
         static task k[TASKS];
-        fy_schedule *s = new_schedule(TASKS);
+        fy_schedule *s = new_schedule_with(TASKS, round % 2 * 4096);
         g_seed = round + 1;
         g.id_s = 0.0001 * draw(40);
         uint32_t n = 0;
@@ -576,6 +634,7 @@ int main(void)
         cmocka_unit_test(a_long_prompt_does_not_stop_the_others),
         cmocka_unit_test(who_leaves_frees_the_slot),
         cmocka_unit_test(who_does_not_read_costs_nobody),
+        cmocka_unit_test(a_text_that_lost_its_slot_comes_back),
         cmocka_unit_test(choices_wait_for_their_prompt),
         cmocka_unit_test(a_slot_is_waited_for),
         cmocka_unit_test(scores_and_hidden_rows_come_for_every_id),
