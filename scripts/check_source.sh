@@ -23,7 +23,7 @@ allowed() {
     qnnref) echo "base kernels" ;;
     api) echo "base grammar format kernels arch backend model" ;;
     server) echo "$engine toolcall" ;;
-    program) echo "$engine cli cli/chat cli/measure cli/serve convert/write workspace/phone" ;; # the list of all verbs
+    program) echo "$engine cli hub cli/chat cli/measure cli/serve convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;
     cli/chat | cli/measure) echo "$engine cli" ;;
     cli/serve) echo "$engine cli server" ;;

@@ -3,7 +3,7 @@
 #include "hub/hub_model.h"
 
 #include <dirent.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "cli/terminal.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_fetch.h"
 
@@ -129,6 +130,7 @@ static int find_path(const char *path, fy_hub_kind kind, fy_hub_place *p, fy_err
     return strict || !fy_dir_has(p->path, "config.json") ? pick_gguf(p, &c, strict, e) : 0;
 }
 
+/* What the cache lacks is FY_EIO. */
 static int find_id(const char *text, fy_hub_kind kind, fy_hub_place *p, fy_err *e)
 {
     fy_hub_ref ref;
@@ -161,11 +163,12 @@ static int find_id(const char *text, fy_hub_kind kind, fy_hub_place *p, fy_err *
                : fy_fail(e, why.code, "%s", why.msg);
 }
 
-int fy_hub_find(const char *text, fy_hub_kind kind, fy_hub_place *out, fy_err *e)
+/* is_name: paths of that name do not matter. */
+static int find(const char *text, bool is_name, fy_hub_kind kind, fy_hub_place *out, fy_err *e)
 {
     fy_hub_place p = {0};
     int rc;
-    if (fy_file_exists(text))
+    if (!is_name && fy_file_exists(text))
         rc = find_path(text, kind, &p, e);
     else if (fy_hub_id_bytes(text) > 0)
         rc = find_id(text, kind, &p, e);
@@ -177,6 +180,11 @@ int fy_hub_find(const char *text, fy_hub_kind kind, fy_hub_place *out, fy_err *e
     }
     *out = p;
     return 0;
+}
+
+int fy_hub_find(const char *text, fy_hub_kind kind, fy_hub_place *out, fy_err *e)
+{
+    return find(text, false, kind, out, e);
 }
 
 /* --- on the hub ------------------------------------------------------------------------------- */
@@ -205,4 +213,41 @@ int fy_hub_get(const char *text, fy_hub_kind kind, bool fetch, fy_hub_place *out
 {
     return !fetch || fy_file_exists(text) || fy_hub_is_offline() ? fy_hub_find(text, kind, out, e)
                                                                  : bring(text, kind, out, e);
+}
+
+static int take_path(fy_hub_place *p, char **path)
+{
+    *path = p->path;
+    p->path = NULL;
+    fy_hub_place_release(p);
+    return 0;
+}
+
+/* Yes, or Return. */
+static int ask_fetch(const char *text, bool *yes, fy_err *e)
+{
+    char question[FY_HUB_ID_BYTES + FY_HUB_REVISION_BYTES + 100], shown[sizeof question - 60];
+    char answer[8];
+    snprintf(question, sizeof question, "%s is not in the cache; download it? [Y/n] ",
+             fy_quote(shown, sizeof shown, fy_span_of(text)));
+    if (fy_ask(question, answer, sizeof answer, e) != 0)
+        return -1;
+    *yes = answer[0] == '\0' || answer[0] == 'y' || answer[0] == 'Y';
+    return 0;
+}
+
+int fy_hub_model_path(const fy_hub_want_model *want, char **path, fy_err *e)
+{
+    const fy_hub_kind kind = want->gguf_only ? FY_HUB_GGUF : FY_HUB_ANY;
+    fy_hub_place p = {0};
+    fy_err why = {0};
+    bool fetch = want->fetch;
+    int rc = find(want->text, want->is_name, kind, &p, &why);
+    if (rc != 0 && why.code == FY_EIO && !fy_hub_is_offline()) {
+        if (!fetch && want->may_ask && ask_fetch(want->text, &fetch, e) != 0)
+            return -1;
+        if (fetch)
+            return bring(want->text, kind, &p, e) == 0 ? take_path(&p, path) : -1;
+    }
+    return rc == 0 ? take_path(&p, path) : fy_fail(e, why.code, "%s", why.msg);
 }

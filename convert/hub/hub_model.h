@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "cli/verb.h"
 #include "hub/hub_list.h"
 
 /* A checkpoint or a model on this machine. */
@@ -26,5 +27,8 @@ int fy_hub_find(const char *text, fy_hub_kind kind, fy_hub_place *out, fy_err *e
 
 /* The same, and with `fetch` set a repository is downloaded first, or what of it is not there. */
 int fy_hub_get(const char *text, fy_hub_kind kind, bool fetch, fy_hub_place *out, fy_err *e);
+
+/* fy_program's hub_model (cli/verb.h). What the cache has is taken as it is. */
+int fy_hub_model_path(const fy_hub_want_model *want, char **path, fy_err *e);
 
 #endif

@@ -18,6 +18,7 @@
 #include "convert/source/checkpoint.h"
 #include "convert/write/planned_gguf.h"
 #include "format/sniff.h"
+#include "hub/hub_model.h"
 #include "kernels/row.h"
 
 /* --- tensors ---------------------------------------------------------------------------------- */
@@ -168,8 +169,26 @@ static int open_file(fy_source *s, fy_err *e)
     return add_ckpt_tensors(s, e);
 }
 
+/* A repository of the hub, or a directory of GGUF files: the model in it. */
+static int find_model(fy_source *s, fy_err *e)
+{
+    fy_hub_place place;
+    if (fy_file_is_dir(s->path) ? fy_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON)
+                                : !fy_hub_id_is_meant(s->path))
+        return 0;
+    if (fy_hub_find(s->path, FY_HUB_ANY, &place, e) != 0)
+        return -1;
+    free(s->path);
+    s->path = place.path;
+    place.path = NULL;
+    fy_hub_place_release(&place);
+    return 0;
+}
+
 static int open_any(fy_source *s, fy_err *e)
 {
+    if (find_model(s, e) != 0)
+        return -1;
     if (!fy_file_is_dir(s->path))
         return open_file(s, e);
     if (fy_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON))

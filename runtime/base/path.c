@@ -161,6 +161,11 @@ size_t fy_hub_id_bytes(const char *text)
 
 bool fy_hub_id_is_meant(const char *text)
 {
-    size_t n = fy_hub_id_bytes(text);
+    static const char *const files[] = {".gguf", ".json", ".safetensors", ".bin", ".pt", ".pth"};
+    const size_t n = fy_hub_id_bytes(text);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (fy_span_ends((fy_span){text, n}, files[i]))
+            return false;
+    }
     return n > 0 && memchr(text, '/', n) != NULL && !fy_file_exists(text);
 }

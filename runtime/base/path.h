@@ -43,7 +43,8 @@ char *fy_cache_dir(const char *name, fy_err *e);
  * ':', a revision when it is '@'; neither is checked. */
 size_t fy_hub_id_bytes(const char *text);
 
-/* ORG/NAME, with or without type and revision, where no file or directory has this name. */
+/* ORG/NAME, with or without type and revision, where no file or directory has this name,
+ * and which is not the name of a file such as DIR/NAME.gguf. */
 bool fy_hub_id_is_meant(const char *text);
 
 #endif

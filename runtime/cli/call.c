@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "cli/foreign.h"
+#include "cli/model_arg.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
@@ -450,7 +451,8 @@ static int parse(fy_call *c, int argc, char **argv, fy_err *e)
     c->args = argv;
     if (c->help)
         return 0;
-    if (check_arg_count(v, c->n_args, e) != 0 || fy_settings_read(&c->settings, v, e) != 0)
+    if (check_arg_count(v, c->n_args, e) != 0 || fy_model_arg_take(c, e) != 0 ||
+        fy_settings_read(&c->settings, v, e) != 0)
         return -1;
     return fy_opts_fill(v->opts, v->n_opts, c->o, c->settings.given, c->settings.n, c->from, e);
 }
@@ -477,6 +479,7 @@ void fy_call_close(fy_call *c)
             fy_opt_list_release((fy_opt_list *)(void *)((char *)c->o + b->offset));
     }
     fy_settings_release(&c->settings);
+    free(c->model_path);
     free(c->from);
     free(c->o);
     *c = (fy_call){0};
@@ -539,12 +542,12 @@ int fy_call_run(fy_call *c, int *status, fy_err *e)
     fy_log_level before = fy_log_show(flag_is_set(c, "quiet")     ? FY_LOG_WARN
                                       : flag_is_set(c, "verbose") ? FY_LOG_DEBUG
                                                                   : FY_LOG_INFO);
-    int rc = 0;
     *status = 0;
     report_settings(c);
     fy_settings_source outer = fy_settings_publish((fy_settings_source){c->v, c->o, c->from});
-    rc = remote ? fy_program_now()->run_on_phone(c, serial, status, e)
-                : c->v->run(c->o, c->n_args, c->args, e);
+    int rc = fy_model_arg_settle(c, remote, e) != 0 ? -1
+             : remote ? fy_program_now()->run_on_phone(c, serial, status, e)
+                      : c->v->run(c->o, c->n_args, c->args, e);
     if (rc != 0 && remote)
         name_seed(c, serial, e);
     fy_settings_publish(outer);

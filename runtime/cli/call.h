@@ -59,6 +59,7 @@ struct fy_call {
     char **args; /* view of argv: the positional arguments */
     bool help;   /* --help was among the words: nothing else was read */
     fy_settings settings;
+    char *model_path; /* owned; where the model is that the user named; NULL: as written */
 };
 
 int fy_call_open(fy_call *c, const fy_verb *v, int argc, char **argv, fy_err *e);

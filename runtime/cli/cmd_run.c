@@ -29,7 +29,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    FY_ROWS_MODEL,
+    FY_ROWS_MODEL
     FY_LINE_FLAG(
         "Model", "verify", verify,
         "With -d: compare every byte of the workspace with the hashes of its manifest first, "
@@ -500,10 +500,13 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static const fy_model_slots slots = FY_ENGINE_SLOTS(options, true);
+
 const fy_verb fy_verb_run = {
     .name = "run",
     .summary = "continue a text with a model",
-    .synopsis = "",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
@@ -538,5 +541,6 @@ const fy_verb fy_verb_run = {
                 "# ids in, ids out: no tokenizer is needed\n"
                 "ferry run -m model.gguf --prompt-ids 1,403,407 --print-ids -n 16\n",
     .on_phone = true,
+    .model = &slots,
     .run = run,
 };

@@ -376,12 +376,13 @@ static const fy_opt opts_table[] = {
     FY_ROW_VERBOSE,
 };
 
+static const fy_model_slots slots = {.model = offsetof(options, model), .checkpoint = true, .first_arg = true};
+
 const fy_verb fy_verb_template = {
     .name = "template",
     .summary = "show the prompt that a conversation becomes",
-    .synopsis = "",
-    .min_args = 0,
-    .max_args = 0,
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts_table,
     .n_opts = sizeof opts_table / sizeof opts_table[0],
     .opts_bytes = sizeof(options),
@@ -405,6 +406,7 @@ const fy_verb fy_verb_template = {
                 "# would ferry take it, and does it print what its reference prints?\n"
                 "ferry template --file template.jinja --check\n"
                 "ferry template --file template.jinja --verify parity.json\n",
+    .model = &slots,
     .run = run,
     .on_phone = true,
     .reads_input = reads_input,

@@ -676,6 +676,8 @@ static const fy_opt opts_table[] = {
     FY_ROW_VERBOSE,
 };
 
+static const fy_model_slots slots = {.model = offsetof(options, model), .checkpoint = true};
+
 const fy_verb fy_verb_tokenize = {
     .name = "tokenize",
     .summary = "turn text into token ids, and back",
@@ -710,6 +712,7 @@ const fy_verb fy_verb_tokenize = {
                 "# what the checkpoint's own tokenizer gives, without converting the weights\n"
                 "ferry tokenize -m checkpoint 'Once upon a time'\n"
                 "ferry tokenize -m model.gguf --verify parity.json\n",
+    .model = &slots,
     .run = run,
     .on_phone = true,
     .reads_input = reads_input,

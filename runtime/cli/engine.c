@@ -150,7 +150,7 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
 {
     const fy_engine_options *o = g->o;
     if ((o->model != NULL) == (o->dir != NULL))
-        return fy_fail(e, FY_EARG, "%s: give either a GGUF file (-m) or a workspace (-d)",
+        return fy_fail(e, FY_EARG, "%s: give one GGUF file, workspace or ORG/NAME of the hub",
                        o->model != NULL ? "two models" : "no model");
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
@@ -491,8 +491,6 @@ static bool is_tokenizer_file(const char *path)
 
 fy_gguf *fy_vocab_source_open(const char *path, fy_err *e)
 {
-    if (fy_verb_find("convert") != NULL && fy_hub_id_is_meant(path))
-        return open_checkpoint(path, e); /* convert looks into the cache */
     if (!fy_file_is_dir(path))
         return is_tokenizer_file(path) ? open_checkpoint(path, e) : fy_gguf_open(path, e);
     return has_file(path, FY_BUNDLE_WORKSPACE_JSON) ? open_workspace(path, e)

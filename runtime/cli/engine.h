@@ -14,9 +14,10 @@
 #include "model/sample.h"
 
 /* A verb embeds this as the field `engine` of its `options`, and FY_ROWS_MODEL and FY_ROWS_ENGINE,
- * each followed by a comma, in its rows. */
+ * the latter followed by a comma, in its rows. */
 typedef struct {
-    const char *model, *dir, *prompt_cache;
+    const char *model, *dir, *hub, *prompt_cache;
+    bool fetch;
     int64_t n_ctx, n_threads, n_batch;
     int type_k, type_v;
     fy_machine_options machine;
@@ -35,14 +36,27 @@ typedef struct {
      .kind = FY_OPT_STR,                                                                         \
      .arg = "FILE.gguf|DIR",                                                                     \
      .offset = offsetof(options, engine.model),                                                  \
-     .help = "GGUF file to run, or the directory of a model that was cut into chunks.",          \
+     .help = "GGUF file to run, the directory of a model that was cut into chunks, a workspace, " \
+             "or ORG/NAME[:TYPE] of the hub. The first argument means the same.",                \
      .set = "model",                                                                             \
      .file = FY_FILE_WORKSPACE},                                                                 \
-    {                                                                                            \
-        .group = "Model", .name = "work-folder", .alias = "d", .kind = FY_OPT_STR, .arg = "DIR", \
-        .offset = offsetof(options, engine.dir),                                                 \
-        .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
-        .set = "model", .file = FY_FILE_WORKSPACE                                                \
+    {.group = "Model",                                                                           \
+     .name = "work-folder",                                                                      \
+     .alias = "d",                                                                               \
+     .kind = FY_OPT_STR,                                                                         \
+     .arg = "DIR",                                                                               \
+     .offset = offsetof(options, engine.dir),                                                    \
+     .help = "Workspace to run: its main model, with the defaults of its hparams.json.",         \
+     .set = "model",                                                                             \
+     .file = FY_FILE_WORKSPACE},                                                                 \
+        FY_ROWS_HUB_OF(engine.hub, engine.fetch)
+/* The verb's fy_model_slots for these fields. */
+#define FY_ENGINE_SLOTS(options, first)                                               \
+    {                                                                                 \
+        .model = offsetof(options, engine.model),                                     \
+        .workspace = offsetof(options, engine.dir),                                   \
+        .hub = offsetof(options, engine.hub), .fetch = offsetof(options, engine.fetch), \
+        .first_arg = first                                                            \
     }
 #define FY_ROW_PROMPT_CACHE(group_)                                                              \
     FY_LINE_STR(group_, "prompt-cache", "FILE", engine.prompt_cache,                             \

@@ -208,3 +208,15 @@ fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const c
     release(&s);
     return m;
 }
+
+fy_model *fy_machine_open_any(const fy_machine_options *o, const char *path, fy_err *e)
+{
+    fy_bundle b = {0};
+    const bool is_workspace = fy_file_is_dir(path) && fy_dir_has(path, FY_BUNDLE_WORKSPACE_JSON);
+    if (is_workspace && fy_bundle_open(path, &b, e) != 0)
+        return NULL;
+    fy_model *m = fy_machine_open(o, is_workspace ? b.weights : path, b.qnn, b.qnn_libs, e);
+    if (is_workspace)
+        fy_bundle_release(&b);
+    return m;
+}

@@ -109,5 +109,7 @@ int fy_machine_pin(const fy_machine_options *o, fy_err *e);
  * the graphs of a file, libs: that of the NPU's libraries; NULL: none. */
 fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
                           const char *libs, fy_err *e);
+/* The same of a workspace, too: its main model with its graphs. */
+fy_model *fy_machine_open_any(const fy_machine_options *o, const char *path, fy_err *e);
 
 #endif

@@ -24,6 +24,15 @@ typedef struct {
     size_t offset;      /* of the fy_opt_list field that gets the words as given */
 } fy_borrow;
 
+/* Where a verb has the model that it is given (cli/model_arg.h): offsets into its options. */
+typedef struct {
+    size_t model;      /* const char *: -m, a path when the verb runs */
+    size_t workspace;  /* -d; 0: -m takes workspaces */
+    size_t hub, fetch; /* const char *: -hf; bool: --fetch; 0: the verb has them not */
+    bool first_arg;    /* the first argument may be the model */
+    bool checkpoint;   /* it may be a checkpoint */
+} fy_model_slots;
+
 typedef struct {
     const char *name;
     const char *summary;    /* one line: "turn a checkpoint into a GGUF file" */
@@ -48,7 +57,17 @@ typedef struct {
     /* Of the verb that converts: the keys that the tokenizer of a checkpoint gives, or NULL. */
     fy_gguf *(*vocabulary)(const char *checkpoint, fy_err *e);
     const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
+    const fy_model_slots *model; /* NULL: it takes no model, or looks for it itself */
 } fy_verb;
+
+/* A model that may be on the hub. */
+typedef struct {
+    const char *text;
+    bool is_name;   /* of a repository, whatever paths there are */
+    bool gguf_only; /* no checkpoint */
+    bool fetch;     /* download what is not in the cache */
+    bool may_ask;   /* or ask the user whether to */
+} fy_hub_want_model;
 
 /* What this build is made of. cli/ is below the tools: it reaches what they define through this
  * table, which runtime/program fills. */
@@ -60,6 +79,8 @@ typedef struct {
      * would begin with, without the tokenizer's keys: for fy_gguf_parse with header_only. path: a
      * directory with weights or with config.json alone, a config.json, or ORG/NAME. */
     int (*checkpoint_header)(const char *path, fy_str *out, fy_err *e);
+    /* *path, which the caller frees: what the text means on this machine. FY_EIO: it is not there. */
+    int (*hub_model)(const fy_hub_want_model *want, char **path, fy_err *e);
     /* Makes the call on the phone; as fy_call_run. */
     int (*run_on_phone)(const fy_call *c, const char *serial, int *status, fy_err *e);
     /* Asks a phone ("": the only one) for ro.soc.model and the bytes of its memory, 0 when it does

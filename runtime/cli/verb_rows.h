@@ -45,6 +45,29 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 #define FY_ROWS_DEVICE
 #endif
 
+/* A model of the hub: fields for -hf (const char *) and --fetch (bool). The rows end with their
+ * comma; the phone's own build has none of them. */
+#ifndef FERRY_DEVICE
+#define FY_ROW_HUB_OF(field)                                                                      \
+    {                                                                                             \
+        .group = "Model", .name = "hf-repo", .alias = "hf", .kind = FY_OPT_STR,                   \
+        .arg = "ORG/NAME[:TYPE]", .offset = offsetof(options, field), .set = "model",             \
+        .host_only = true,                                                                        \
+        .help = "A repository of the Hugging Face hub, as 'ferry fetch' takes it; its GGUF model " \
+                "of that type."                                                                   \
+    }
+#define FY_ROW_FETCH_OF(field, what)                                                           \
+    {                                                                                          \
+        .group = "Model", .name = "fetch", .kind = FY_OPT_FLAG,                                \
+        .offset = offsetof(options, field), .line_only = true, .host_only = true, .help = what \
+    }
+#define FY_ROWS_HUB_OF(hub, fetch)                                                         \
+    FY_ROW_HUB_OF(hub), FY_ROW_FETCH_OF(fetch, "Download a model of the hub that is not in " \
+                                               "the cache; a terminal is asked otherwise."),
+#else
+#define FY_ROWS_HUB_OF(hub, fetch)
+#endif
+
 /* The phone of a verb that always needs one: field `serial` of its `options`. */
 #define FY_ROW_PHONE                                                                           \
     {                                                                                          \

@@ -7,6 +7,7 @@ extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_
 
 #ifndef FERRY_DEVICE
 #include "convert/write/planned_gguf.h"
+#include "hub/hub_model.h"
 #include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
 
@@ -32,6 +33,7 @@ const fy_program fy_ferry = {
     .verbs = verbs,
 #ifndef FERRY_DEVICE
     .checkpoint_header = fy_checkpoint_header,
+    .hub_model = fy_hub_model_path,
     .run_on_phone = fy_remote_run,
     .phone_chip = fy_doctor_chip,
 #endif

@@ -93,7 +93,7 @@ check_status "not a time" 2 "--sustained: '10x' is not a time" bench --sustained
 check_status "a sustained prompt" 2 "decodes only: leave out -p and -pg" bench --sustained 1s -p 4
 check_status "several sustained runs" 2 "one test, but the lists make 3: give one value each" bench --sustained 1s -t 2,4
 check_status "a file that is not a model" 1 "config.json" bench -m tests/data/tales/config.json
-check_status "a directory that is not a workspace" 1 "tests/data/tales" "$FERRY" bench -m tests/data/tales
+check_status "a directory that is not a workspace" 2 "tests/data/tales" "$FERRY" bench -m tests/data/tales
 # Both streams into one file, as a terminal shows them.
 "$FERRY" bench -m "$m" -p 4 -n 2,3 -r 1 -t 1,2 >"$TMP/both" 2>&1
 check_equal "no message stands inside the Markdown table" "" \

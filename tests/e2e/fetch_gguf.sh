@@ -93,5 +93,69 @@ check_status "convert refuses before it downloads" 1 "holds GGUF files, which ne
 check "nothing came" test ! -e "$storage"
 check_status "up --dry-run promises nothing that is not there" 1 "not in the cache" "$FERRY" up bo/tales-GGUF --dry-run --fetch
 
+
+# the head of an arm64 program is all that create looks at
+{ printf '\177ELF\2\1\1'; head -c 9 /dev/zero; printf '\2\0\267\0'; head -c 44 /dev/zero; } >"$TMP/exe"
+
+# --- one name in every verb --------------------------------------------------------------------------------------------
+fresh
+check_status "run names the command that fetches" 1 "bo/tales-GGUF:q8_0: no such file or directory, and not in the cache .*'ferry fetch bo/tales-GGUF:q8_0' downloads it" \
+    "$FERRY" run bo/tales-GGUF:q8_0 -p Once
+check_equal "and asks the hub nothing" 0 "$(asked .)"
+want=$("$FERRY" run -m "$files/tales-Q8_0.gguf" -p 'Once upon' -n 8 --temp 0 -q)
+check_equal "run ORG/NAME:TYPE --fetch, in one command" "$want" "$("$FERRY" run bo/tales-GGUF:q8_0 --fetch -p 'Once upon' -n 8 --temp 0 -q)"
+: >"$hub/log"
+check_equal "afterwards without --fetch" "$want" "$("$FERRY" run bo/tales-GGUF:Q8_0 -p 'Once upon' -n 8 --temp 0 -q)"
+check_equal "with --fetch what is there is taken" "$want" "$("$FERRY" run --fetch -hf bo/tales-GGUF -p 'Once upon' -n 8 --temp 0 -q)"
+check_equal "the hub was not asked" 0 "$(asked .)"
+check_equal "-m means the same" "$want" "$("$FERRY" run -m bo/tales-GGUF -p 'Once upon' -n 8 --temp 0 -q)"
+for path in "$storage" "$snapshot" "$snapshot/tales-Q8_0.gguf"; do
+    check_equal "so does $(sed "s,$TMP/,,; s,$commit,COMMIT," <<<"$path")" "$want" "$("$FERRY" run "$path" -p 'Once upon' -n 8 --temp 0 -q)"
+done
+fetch bo/tales-GGUF:F16 -q >/dev/null
+check_equal "a split model, by its name" "$("$FERRY" run "$snapshot/F16/tales-F16-00001-of-0000$parts.gguf" -p Once -n 8 --temp 0 -q)" \
+    "$("$FERRY" run bo/tales-GGUF:f16 -p Once -n 8 --temp 0 -q)"
+check_status "run refuses what it cannot compute before it downloads" 1 "ferry cannot run IQ4_XS yet; nothing is downloaded" \
+    "$FERRY" run bo/tales-GGUF:IQ4_XS --fetch -p Once
+check_equal "chat" 1 "$(echo 'Hi' | "$FERRY" chat bo/tales-GGUF:Q8_0 -n 2 --temp 0 -q 2>/dev/null | wc -l)"
+check_equal "bench" pp4 "$("$FERRY" bench bo/tales-GGUF:Q8_0 -p 4 -n 0 -r 1 -o json | jq -r '.[0].n_prompt | "pp\(.)"')"
+check "eval" "$FERRY" eval bo/tales-GGUF:Q8_0 --text tests/data/held.txt -c 64
+check_equal "template" "$("$FERRY" template -m tests/data/tales)" "$("$FERRY" template bo/tales-GGUF:Q8_0)"
+check_equal "tokenize" "$("$FERRY" tokenize -m tests/data/tales 'Once upon')" "$("$FERRY" tokenize -m bo/tales-GGUF:Q8_0 'Once upon')"
+check_equal "inspect" llama "$("$FERRY" inspect bo/tales-GGUF:Q8_0 --json | jq -r '.metadata["general.architecture"]')"
+check "compare" "$FERRY" compare bo/tales-GGUF:Q8_0 "$files/tales-Q8_0.gguf"
+check "plan" "$FERRY" plan bo/tales-GGUF:F16 --soc SM8650
+check "plan -hf" "$FERRY" plan -hf bo/tales-GGUF:F16 --soc SM8650
+check_equal "up" tales-GGUF "$(XDG_CACHE_HOME=$TMP/cache "$FERRY" up bo/tales-GGUF:Q8_0 --to create --exe-path "$TMP/exe" --no-parity -q && basename "$(find "$TMP/cache" -name workspace.json -printf '%h\n')")"
+check "up -hf: the dry run finds what it would do" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up -hf bo/tales-GGUF:Q8_0 --to create --exe-path "$TMP/exe" --no-parity --dry-run
+check_status "up refuses a split model as create would, in the dry run too" 1 "is one of $parts files, expected a model in a single one" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up bo/tales-GGUF:F16 --to create --exe-path "$TMP/exe" --no-parity --dry-run
+check_status "-hf takes names only" 2 "-hf './x': expected ORG/NAME" "$FERRY" run -hf ./x -p Once
+check_status "two models" 2 "two models: give one of -m, -d and -hf" "$FERRY" run -hf a/b -m x.gguf -p Once
+check_status "an argument besides -m" 2 "an option names the model already" "$FERRY" run -m x.gguf y.gguf -p Once
+mkdir -p "$TMP/dir/only"
+check_status "a file's name is not a repository's" 1 "only/nothing.gguf: cannot open: No such file" "$FERRY" run only/nothing.gguf -p Once
+check_status "a checkpoint says what makes a GGUF file of it" 2 "tests/data/tales: is a checkpoint, and run takes a GGUF file; 'ferry convert tests/data/tales --outtype q8_0' makes one" \
+    "$FERRY" run tests/data/tales -p Once
+"$FERRY" create "$files/tales-Q8_0.gguf" --exe-path "$TMP/exe" --no-parity -o "$TMP/ws" -q
+check_equal "a workspace as the first argument" "$("$FERRY" run -d "$TMP/ws" -p Once -n 8 -q)" "$("$FERRY" run "$TMP/ws" -p Once -n 8 -q)"
+check_equal "or of -m" "$("$FERRY" run -d "$TMP/ws" -p Once -n 8 -q)" "$("$FERRY" run -m "$TMP/ws" -p Once -n 8 -q)"
+check "eval of a workspace" "$FERRY" eval "$TMP/ws" --text tests/data/held.txt -c 64
+check_equal "the argument goes before FERRY_MODEL" "$want" "$(FERRY_MODEL=nothing.gguf "$FERRY" run bo/tales-GGUF:Q8_0 -p 'Once upon' -n 8 --temp 0 -q)"
+check_equal "a file goes before a name" "$want" "$(mkdir -p "$TMP/in/bo" && cp "$files/tales-Q8_0.gguf" "$TMP/in/bo/tales-GGUF" && here=$PWD && cd "$TMP/in" && HF_HUB_CACHE=$TMP/none "$here/$FERRY" run bo/tales-GGUF -p 'Once upon' -n 8 --temp 0 -q)"
+
+# --- asked for at a terminal -----------------------------------------------------------------------------------------
+fresh
+check "a terminal is asked, which counts as --fetch" at_terminal 'wait bo/tales-GGUF:q8_0 is not in the cache; download it? [Y/n]
+line y
+wait load
+end 0' run bo/tales-GGUF:q8_0 -p Once -n 4
+check "the file is there" cmp "$snapshot/tales-Q8_0.gguf" "$files/tales-Q8_0.gguf"
+fresh
+check "no is no" at_terminal 'wait download it?
+line n
+wait not in the cache
+end 1' run bo/tales-GGUF:q8_0 -p Once -n 4
+check_equal "and the hub was asked nothing" 0 "$(asked .)"
+
 stop_hub
 finish

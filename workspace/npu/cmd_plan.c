@@ -245,13 +245,13 @@ static int put_json(fy_str *out, const question *q, const row *rows, fy_err *e)
 
 typedef struct {
     fy_npu_options plan;
-    const char *what_if;
+    const char *what_if, *hub;
     int64_t n_layers;
     bool list_socs, list_recipes, json, quiet, verbose;
     const char *device;
 } options;
 
-#define SYNOPSIS "MODEL.gguf|DIR"
+#define SYNOPSIS "MODEL.gguf|DIR|ORG/NAME"
 
 static const fy_opt opts[] = {
     FY_PLAN_ROWS(plan),
@@ -300,6 +300,7 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, list_recipes),
      .line_only = true,
      .help = "Print the recipes that ferry knows."},
+    FY_ROW_HUB_OF(hub),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -497,8 +498,10 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         return n_args == 0 ? list(o, e)
                            : fy_fail(e, FY_EARG, "--list-%s takes no model",
                                      o->list_socs ? "socs" : "recipes");
-    if (n_args == 0)
-        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry plan [options] %s", SYNOPSIS);
+    if ((o->hub != NULL) == (n_args > 0))
+        return fy_fail(e, FY_EARG, "%s; usage: ferry plan [options] %s",
+                       n_args > 0 ? "two models, one of them by -hf" : "too few arguments",
+                       SYNOPSIS);
     if (o->device != NULL && ask_phone(o, soc, e) != 0)
         return -1;
     if (fy_npu_options_check(&o->plan, e) != 0)
@@ -511,7 +514,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_npu_params p;
     int rc = fy_plan_data_open(&w.data, &o->plan, e);
     if (rc == 0)
-        rc = fy_plan_model_open(&w.model, args[0], e);
+        rc = fy_plan_model_open(&w.model, o->hub != NULL ? o->hub : args[0], e);
     if (rc == 0)
         rc = fy_plan_params_of(&w.data, &o->plan, &p, e);
     if (rc == 0) {

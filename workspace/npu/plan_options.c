@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/verb.h"
+#include "hub/hub_model.h"
 
 /* --- the model -------------------------------------------------------------------------------- */
 
@@ -48,14 +49,25 @@ static bool is_checkpoint_file(const char *path)
     return fy_span_ends(s, ".json") || fy_span_ends(s, ".pt") || fy_span_ends(s, ".pth");
 }
 
+static int open_file(fy_plan_model *m, const char *path, fy_err *e)
+{
+    m->gguf = fy_gguf_open(path, e);
+    return m->gguf != NULL ? 0 : -1;
+}
+
 static int open_any(fy_plan_model *m, fy_err *e)
 {
-    if (fy_file_is_dir(m->path))
-        return is_workspace(m->path) ? open_workspace(m, e) : open_checkpoint(m, e);
-    if (fy_hub_id_is_meant(m->path) || is_checkpoint_file(m->path))
-        return open_checkpoint(m, e);
-    m->gguf = fy_gguf_open(m->path, e);
-    return m->gguf != NULL ? 0 : -1;
+    const bool is_dir = fy_file_is_dir(m->path);
+    if (is_dir && is_workspace(m->path))
+        return open_workspace(m, e);
+    if (!is_dir && !fy_hub_id_is_meant(m->path))
+        return is_checkpoint_file(m->path) ? open_checkpoint(m, e) : open_file(m, m->path, e);
+    fy_hub_place place;
+    if (fy_hub_find(m->path, FY_HUB_ANY, &place, e) != 0)
+        return -1;
+    const int rc = fy_file_is_dir(place.path) ? open_checkpoint(m, e) : open_file(m, place.path, e);
+    fy_hub_place_release(&place);
+    return rc;
 }
 
 int fy_plan_model_open(fy_plan_model *m, const char *path, fy_err *e)

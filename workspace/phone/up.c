@@ -20,6 +20,7 @@
 #include "hub/hub_model.h"
 #include "kernels/row.h"
 #include "policy/type_policy.h"
+#include "workspace/pack/create_impl.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/doctor.h"
@@ -29,6 +30,7 @@
 
 typedef fy_up_options options;
 
+#define SYNOPSIS "CHECKPOINT|ORG/NAME|FILE.gguf"
 #define OUTTYPES "auto|" FY_ROW_TYPES "|" FY_MIXTURES
 
 static const fy_opt opts[] = {
@@ -51,6 +53,7 @@ static const fy_opt opts[] = {
     FY_LINE_STR("Model", "recipe", "NAME", recipe,
                 "Which tensor gets which type: that of 'ferry convert', with --sdk that of 'ferry "
                 "chunk'; without it fp16a8w with --sdk, unless --calibration TEXT gives ranges."),
+    FY_ROW_HUB_OF(hub),
     FY_LINE_STR_AS(
         "Model", "out-path", "o", "DIR", dir,
         "Where the workspace is made; its name is that on the phone. Without it it is made in "
@@ -78,7 +81,7 @@ static const fy_opt opts[] = {
 };
 
 static const fy_borrow borrowed[] = {
-    {"chat", "model|work-folder", offsetof(fy_up_options, chat)},
+    {"chat", "model|work-folder|hf-repo|fetch", offsetof(fy_up_options, chat)},
     {"convert", "outfile|resume|split-max-size|vocab-only|fetch|recipe",
      offsetof(fy_up_options, convert)},
     {"create", "main-model|fit|soc", offsetof(fy_up_options, create)},
@@ -153,10 +156,10 @@ static int convert(fy_up_job *j, fy_err *e)
     char name[FY_MODEL_NAME_BYTES], file[FY_MODEL_NAME_BYTES + 8];
     if (!fy_file_is_dir(j->source)) {
         memcpy(j->model_key, j->source_hash, FY_SHA256_HEX);
-        j->gguf = strdup(j->source);
+        j->gguf = strdup(j->checkpoint); /* a link's own name, in the hub's cache */
         return j->gguf == NULL
                    ? fy_nomem(e)
-                   : fy_up_say(j, "convert", "skipped: %s is a file already", j->source);
+                   : fy_up_say(j, "convert", "skipped: %s is a file already", j->checkpoint);
     }
     own_name(j, name);
     snprintf(file, sizeof file, "%s.gguf", name);
@@ -475,6 +478,23 @@ static int check_words(const char *verb, const fy_opt_list *words, int n_args, f
     return rc;
 }
 
+/* A file is what create takes; of a checkpoint the plan of its conversion shows whether it is. With
+ * an SDK, chunk looks at it first. */
+static int check_model(const fy_up_job *j, fy_err *e)
+{
+    fy_create_source s = {0};
+    fy_str header = {0};
+    int rc = 0;
+    if (!fy_file_is_dir(j->checkpoint)) {
+        rc = j->o->sdk == NULL ? fy_create_open_model(&s, j->checkpoint, e) : 0;
+        fy_model_close(s.model);
+    } else if (j->o->dry_run) {
+        rc = fy_program_now()->checkpoint_header(j->checkpoint, &header, e);
+        fy_str_release(&header);
+    }
+    return rc;
+}
+
 static int begin(fy_up_job *j, fy_err *e)
 {
     const fy_up_options *o = j->o;
@@ -491,6 +511,8 @@ static int begin(fy_up_job *j, fy_err *e)
                        "%s: is a file, which is not converted: %s is for a checkpoint's "
                        "directory ('ferry quantize' changes the type of a GGUF file)",
                        j->checkpoint, j->outtype != NULL ? "--outtype" : o->convert.items[0]);
+    if (check_model(j, e) != 0)
+        return -1;
     j->source = realpath(j->checkpoint, NULL);
     j->cache = fy_cache_dir("up", e);
     if (j->source == NULL)
@@ -507,8 +529,11 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const fy_up_options *o = opaque;
     char outtype[8];
     fy_hub_place place;
-    (void)n_args;
-    if (fy_hub_get(args[0], FY_HUB_ANY, o->fetch && !o->dry_run, &place, e) != 0)
+    if ((o->hub != NULL) == (n_args > 0))
+        return fy_fail(e, FY_EARG, "%s; usage: ferry up [options] %s",
+                       n_args > 0 ? "two models, one of them by -hf" : "too few arguments",
+                       SYNOPSIS);
+    if (fy_hub_get(o->hub != NULL ? o->hub : args[0], FY_HUB_ANY, o->fetch && !o->dry_run, &place, e) != 0)
         return -1;
     const char *source = fy_option_source(&o->outtype);
     bool is_dir = fy_file_is_dir(place.path);
@@ -537,8 +562,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 const fy_verb fy_verb_up = {
     .name = "up",
     .summary = "from a checkpoint to a chat on the phone, in one go",
-    .synopsis = "CHECKPOINT|ORG/NAME|FILE.gguf",
-    .min_args = 1,
+    .synopsis = SYNOPSIS,
+    .min_args = 0,
     .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],

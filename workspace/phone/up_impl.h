@@ -10,7 +10,7 @@
 enum { FY_UP_CONVERT, FY_UP_COMPILE }; /* the first of --to */
 
 typedef struct {
-    const char *device, *serial, *dir, *recipe, *soc, *sdk;
+    const char *device, *serial, *dir, *recipe, *soc, *sdk, *hub;
     int outtype, to;
     bool dry_run, force, fetch, quiet, verbose;
     fy_opt_list convert, chunk, compile, create, push, chat;

@@ -23,7 +23,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    FY_ROWS_MODEL,
+    FY_ROWS_MODEL
     FY_LINE_STR_AS("Conversation", "prompt", "p", "TEXT", prompt,
                    "Answer this one message and exit; nothing is read from standard input."),
     {.group = "Conversation",
@@ -274,10 +274,13 @@ static bool reads_input(const void *opaque, int n_args, char **args)
     return ((const options *)opaque)->prompt == NULL;
 }
 
+static const fy_model_slots slots = FY_ENGINE_SLOTS(options, true);
+
 const fy_verb fy_verb_chat = {
     .name = "chat",
     .summary = "talk with a model",
-    .synopsis = "",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
@@ -306,5 +309,6 @@ const fy_verb fy_verb_chat = {
                 "ferry chat -m model.gguf --template-arg enable_thinking=false\n",
     .on_phone = true,
     .reads_input = reads_input,
+    .model = &slots,
     .run = run,
 };

@@ -21,12 +21,12 @@ enum {
 };
 
 typedef struct {
-    const char *model, *device, *serial, *sustained;
+    const char *model, *hub, *device, *serial, *sustained;
     fy_opt_list prompt, gen, pairs, depth, batch, threads, type_k, type_v;
     int64_t repetitions, cache_size;
     int format, mmap;
     fy_machine_options machine;
-    bool no_warmup, quiet, verbose;
+    bool fetch, no_warmup, quiet, verbose;
 } options;
 
 #define ROW_LIST(group_, name_, alias_, field, arg_, help_)                               \
@@ -43,8 +43,10 @@ static const fy_opt opts[] = {
      .arg = "FILE.gguf|DIR",
      .offset = offsetof(options, model),
      .help = "GGUF file to measure, the directory of a cut model, or a workspace, whose main "
-             "model is measured.",
+             "model is measured, or ORG/NAME[:TYPE] of the hub. The first argument means the same.",
+     .set = "model",
      .file = FY_FILE_WORKSPACE},
+    FY_ROWS_HUB_OF(hub, fetch)
     ROW_LIST("Tests", "n-prompt", "p", prompt, "LIST",
              "Tokens of a prompt to compute; default 512, 0: no such test."),
     ROW_LIST("Tests", "n-gen", "n", gen, "LIST",
@@ -178,31 +180,14 @@ static int plan(job *j, fy_err *e)
     return j->ns != NULL && j->ts != NULL ? 0 : fy_nomem(e);
 }
 
-/* The directory of a model that was cut has its weights where a workspace has directories of
- * models. */
-static bool is_cut_model(const char *dir)
-{
-    char *weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
-    const bool is = weights != NULL && fy_file_exists(weights);
-    free(weights);
-    return is;
-}
-
 static int open_model(job *j, fy_err *e)
 {
-    fy_bundle b = {0};
-    const char *path = j->o->model;
-    const bool is_workspace = fy_file_is_dir(path) && !is_cut_model(path);
-    if (is_workspace && fy_bundle_open(path, &b, e) != 0)
-        return -1;
     const fy_machine_options machine = {.backend = j->o->machine.backend,
                                         .qnn_lib = j->o->machine.qnn_lib,
                                         .power = j->o->machine.power,
                                         .no_mmap = j->o->mmap == 0,
                                         .mlock = j->o->machine.mlock};
-    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, b.qnn_libs, e);
-    if (is_workspace)
-        fy_bundle_release(&b);
+    j->model = fy_machine_open_any(&machine, j->o->model, e);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
         return -1;
     if (fy_bench_model_of(j->model, &j->described, e) != 0)
@@ -412,10 +397,13 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static const fy_model_slots slots = {.model = offsetof(options, model), .hub = offsetof(options, hub), .fetch = offsetof(options, fetch), .first_arg = true};
+
 const fy_verb fy_verb_bench = {
     .name = "bench",
     .summary = "measure how fast a model computes prompts and answers",
-    .synopsis = "",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
@@ -446,5 +434,6 @@ const fy_verb fy_verb_bench = {
                 "ferry bench -m model.gguf --sustained 2s\n",
     .task = FY_TASK_USE,
     .on_phone = true,
+    .model = &slots,
     .run = run,
 };

@@ -16,13 +16,13 @@
 #include "model/golden.h"
 
 typedef struct {
-    const char *model, *golden, *text, *device, *serial, *imatrix_out;
+    const char *model, *hub, *golden, *text, *device, *serial, *imatrix_out;
     const char *kl_save, *kl_base, *choices, *last_word, *golden_save;
     double tolerance;
     int64_t n_threads, n_batch, n_ctx, cache_size;
     int type_k, type_v;
     fy_machine_options machine;
-    bool lines, llama_cut, per_word, json, quiet, verbose;
+    bool fetch, lines, llama_cut, per_word, json, quiet, verbose;
 } options;
 
 /* A file that the command line alone names. */
@@ -37,10 +37,13 @@ static const fy_opt opts[] = {
      .name = "model",
      .alias = "m",
      .kind = FY_OPT_STR,
-     .arg = "FILE.gguf",
+     .arg = "FILE.gguf|DIR",
      .offset = offsetof(options, model),
+     .set = "model",
      .file = FY_FILE_WORKSPACE,
-     .help = "GGUF file to check."},
+     .help = "GGUF file to check, the directory of a cut model, a workspace, or ORG/NAME[:TYPE] of "
+             "the hub. The first argument means the same."},
+    FY_ROWS_HUB_OF(hub, fetch)
     {.group = "Input",
      .name = "golden",
      .kind = FY_OPT_STR,
@@ -388,7 +391,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (check_options(o, e) != 0)
         return -1;
     fy_model *m = fy_machine_pin(&o->machine, e) == 0
-                      ? fy_machine_open(&o->machine, o->model, NULL, NULL, e)
+                      ? fy_machine_open_any(&o->machine, o->model, e)
                       : NULL;
     if (m == NULL)
         return -1;
@@ -400,10 +403,13 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static const fy_model_slots slots = {.model = offsetof(options, model), .hub = offsetof(options, hub), .fetch = offsetof(options, fetch), .first_arg = true};
+
 const fy_verb fy_verb_eval = {
     .name = "eval",
     .summary = "compare a model with a reference implementation, or measure its quality",
-    .synopsis = "",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
@@ -444,5 +450,6 @@ const fy_verb fy_verb_eval = {
                 "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
     .task = FY_TASK_USE,
     .on_phone = true,
+    .model = &slots,
     .run = run,
 };

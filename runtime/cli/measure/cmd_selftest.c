@@ -218,7 +218,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    FY_ROWS_MODEL,
+    FY_ROWS_MODEL
     FY_ROWS_DEVICE FY_ANY_FLAG(
         "Work", "quick", quick,
         "Hash no files, check one prompt of parity.json and measure for one second."),
@@ -512,6 +512,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static const fy_model_slots slots = FY_ENGINE_SLOTS(options, false);
+
 const fy_verb fy_verb_selftest = {
     .name = "selftest",
     .summary = "check that this machine computes correctly, and measure how fast",
@@ -535,5 +537,6 @@ const fy_verb fy_verb_selftest = {
                 "ferry selftest -m model.gguf --quick --json\n",
     .task = FY_TASK_USE,
     .on_phone = true,
+    .model = &slots,
     .run = run,
 };

@@ -37,7 +37,7 @@ typedef struct {
 #endif
 
 static const fy_opt opts[] = {
-    FY_ROWS_MODEL,
+    FY_ROWS_MODEL
     {.group = "Model",
      .name = "alias",
      .kind = FY_OPT_STR,
@@ -545,10 +545,13 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static const fy_model_slots slots = FY_ENGINE_SLOTS(options, true);
+
 const fy_verb fy_verb_serve = {
     .name = "serve",
     .summary = "give a model to programs over HTTP",
-    .synopsis = "",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
+    .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
@@ -570,5 +573,6 @@ const fy_verb fy_verb_serve = {
                 "# ask it\n"
                 "curl http://127.0.0.1:8080/completion -d '{\"prompt\": \"Once upon a time\"}'\n",
     .task = FY_TASK_USE,
+    .model = &slots,
     .run = run,
 };
