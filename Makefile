@@ -123,7 +123,7 @@ ifeq ($(TARGET),host)
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))
 endif
-LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o
+LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o $B/server_page.o
 ifeq ($(TARGET),host)
   DATA_FILES := $(sort $(wildcard workspace/data/*.json workspace/data/recipes/*.json))
   LIB_OBJS += $B/workspace/data_array.o
@@ -189,6 +189,14 @@ $B/chat_builtin.c: scripts/embed_templates.sh runtime/model/template/chat_builti
 $B/chat_builtin.o $B/pic/chat_builtin.o: $B/chat_builtin.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(if $(findstring /pic/,$@),$(PIC_FLAGS)) -MMD -MP -c -o $@ $<
+
+# The page of the server, compiled in.
+$B/server_page.c: scripts/embed_page.sh runtime/server/page.html
+	$(Q)mkdir -p $(@D)
+	$(call say,EMBED,$@)scripts/embed_page.sh runtime/server/page.html > $@
+
+$B/server_page.o: $B/server_page.c $B/flags
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(LIB): $(LIB_OBJS)
 	$(Q)rm -f $@

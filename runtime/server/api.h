@@ -4,7 +4,8 @@
 
 #include "server/exchange.h"
 
-void fy_handle_health(fy_exchange *x); /* api_info.c */
+void fy_handle_page(fy_exchange *x); /* api_info.c */
+void fy_handle_health(fy_exchange *x);
 void fy_handle_models(fy_exchange *x);
 void fy_handle_model(fy_exchange *x);
 void fy_handle_props(fy_exchange *x);

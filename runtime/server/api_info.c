@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "server/api.h"
+#include "server/page.h"
 #include "server/reply_text.h"
 
 void fy_handle_health(fy_exchange *x)
@@ -101,6 +102,15 @@ void fy_handle_props(fy_exchange *x)
 void fy_handle_props_post(fy_exchange *x)
 {
     fy_reply_error(x, &(fy_api_refusal){.status = 501}, "properties are set when the server starts");
+}
+
+void fy_handle_page(fy_exchange *x)
+{
+    if (x->server->o->no_ui)
+        fy_reply_error(x, &(fy_api_refusal){.status = 404}, "switched off by --no-ui");
+    else
+        fy_reply(x, 200, "text/html; charset=utf-8",
+                 (fy_span){(const char *)fy_server_page.html, fy_server_page.n_bytes});
 }
 
 void fy_handle_unsupported(fy_exchange *x)

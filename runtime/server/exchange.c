@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/process.h"
+#include "server/page.h"
 #include "server/routes.h"
 #include "server/server.h"
 
@@ -92,6 +93,11 @@ static void put_head(fy_exchange *x, int status, const char *type, const fy_api_
     if (type != NULL)
         fy_str_printf(out, "Content-Type: %s\r\n", type);
     put_cors(x, out);
+    if (x->route != NULL && x->route->is_page)
+        fy_str_printf(out,
+                      "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\n"
+                      "Referrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n",
+                      fy_server_page.policy);
     if (r != NULL && r->allow != NULL)
         fy_str_printf(out, "Allow: %s\r\n", r->allow);
     if (r != NULL && r->retry_after_s > 0)

@@ -11,6 +11,7 @@
 #include "server/server.h"
 
 const fy_route fy_routes[] = {
+    {"/", FY_HTTP_GET, .is_public = true, .at_once = true, .is_page = true, .handle = fy_handle_page},
     {"/health", FY_HTTP_GET, .v1 = true, .is_public = true, .at_once = true, .handle = fy_handle_health},
     {"/metrics", FY_HTTP_GET, .at_once = true, .handle = fy_handle_metrics},
     {"/slots", FY_HTTP_GET, .at_once = true, .handle = fy_handle_slots},

@@ -11,6 +11,7 @@ struct fy_route {
     bool v1;            /* the same path after "/v1", too */
     bool is_public;     /* needs no key */
     bool at_once;       /* the network thread answers it: it never waits and needs no model */
+    bool is_page;       /* for people: its answers carry the page's policy */
     void (*handle)(fy_exchange *x);
     void (*put_error)(fy_str *out, const fy_api_refusal *r, const char *message); /* NULL: OpenAI's */
 };

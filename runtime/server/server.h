@@ -68,7 +68,7 @@ typedef struct {
     size_t max_body, max_head;
     uint32_t max_connections;
     double header_timeout_s, timeout_s;
-    bool no_slots, no_metrics;
+    bool no_ui, no_slots, no_metrics;
     bool log_jsonl; /* a line per request on standard error, as JSON, through `say` */
     /* On the engine thread, while the sockets are open already. */
     int (*load)(void *user, fy_served *out, fy_err *e);

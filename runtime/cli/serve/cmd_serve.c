@@ -25,7 +25,7 @@ typedef struct {
     int64_t port, parallel, n, queue, cache_ram, max_body, max_head, max_connections;
     double header_timeout, timeout;
     int think;
-    bool no_slots, no_metrics, log_jsonl, verbose, quiet;
+    bool no_ui, no_slots, no_metrics, log_jsonl, verbose, quiet;
 } options;
 
 #ifdef FERRY_DEVICE
@@ -230,6 +230,7 @@ static const fy_opt opts[] = {
     FY_ROW_CACHE_K_OF(engine.type_k, "f16"),
     FY_ROW_CACHE_V_OF(engine.type_v, "f16"),
     FY_ROWS_MACHINE_OF(engine.machine),
+    FY_ANY_FLAG("Messages", "no-ui", no_ui, "Do not answer GET / with the page for people."),
     FY_ANY_FLAG("Messages", "no-slots", no_slots, "Do not answer GET /slots."),
     FY_ANY_FLAG("Messages", "no-metrics", no_metrics, "Do not answer GET /metrics."),
     FY_ANY_FLAG("Messages", "log-jsonl", log_jsonl,
@@ -497,6 +498,7 @@ static int take_options(job *j, fy_err *e)
                              .max_connections = (uint32_t)o->max_connections,
                              .header_timeout_s = o->header_timeout,
                              .timeout_s = o->timeout,
+                             .no_ui = o->no_ui,
                              .no_slots = o->no_slots,
                              .no_metrics = o->no_metrics,
                              .log_jsonl = o->log_jsonl,
