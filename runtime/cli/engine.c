@@ -155,6 +155,9 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
     g->has_bundle = o->dir != NULL;
+    if (g->bundle.model_draft != NULL)
+        fy_log(FY_LOG_INFO, "the draft model %s of the workspace is not used: speculative decoding is "
+                            "not there yet", g->bundle.model_draft);
     g->model =
         fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, g->bundle.qnn_libs, e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)

@@ -122,6 +122,9 @@ const fy_foreign fy_foreign_options[] = {
     {"log-verbose|log-verbosity|lv|verbosity", NULL, "'-v' shows more"},
     {"log-file|log-colors|log-prefix|log-timestamps", NULL,
      "messages go to standard error: 2>FILE" LEAVE_OUT},
+    {"draft|use-spec|md|model-draft|draft-model|draft-max|draft-min|draft-n|draft-p-min|ctx-size-draft|"
+     "cd|spec-type|spec-default|speculative",
+     ENGINE, "speculative decoding is not there yet: a draft model is not used" LEAVE_OUT},
     /* llama-quantize, convert_hf_to_gguf.py */
     {"leave-output-tensor", "quantize|convert", "'--output-tensor-type f16' names its type"},
     {"tensor-type-file", "quantize", "'--tensor-type REGEX=TYPE' may be repeated"},
@@ -136,7 +139,9 @@ const fy_foreign fy_foreign_options[] = {
     {"tensor-type", "convert", "'--keep REGEX=TYPE' chooses the type of single matrices"},
     /* ollama */
     {"keepalive|keep-alive", TEXT, "a model is in memory only while its command runs" LEAVE_OUT},
-    {"nowordwrap|wordwrap|insecure|experimental", TEXT, "nothing of the kind is done" LEAVE_OUT},
+    {"nowordwrap|wordwrap", "chat",
+     "answers are wrapped at words on a terminal only, and code in them is not" LEAVE_OUT},
+    {"insecure|experimental", TEXT, "nothing of the kind is done" LEAVE_OUT},
     {"num-ctx|max-seq-len|max-context-len|max-seq-length|context", ENGINE,
      "'-c N' is the size of the context"},
     {"num-predict|num-tokens|max-tokens|max-new-tokens|seq-len", TEXT,
