@@ -105,6 +105,9 @@ check_equal "a system message counts" '"<|begin_of_text|><|start_header_id|>syst
     "$(printf '%s\n' '{"role":"system","content":"Be kind."}' hi | chat --json --show-prompt -n 1 |
         jq -c 'select(.event == "prompt").text | split("<|start_header_id|>user")[0]')"
 printf 'Be kind.\n' >"$TMP/system"
+check_equal "--system-prompt-file is --system-file" \
+    "$(chat --json --show-prompt -n 1 --system 'Be kind.' <<<hi | jq -c 'select(.event == "prompt").text')" \
+    "$(chat --json --show-prompt -n 1 --system-prompt-file "$TMP/system" <<<hi | jq -c 'select(.event == "prompt").text')"
 check_equal "--system and --system-file are the same" \
     "$(chat --json --show-prompt -n 1 --system 'Be kind.' <<<hi | jq -c 'select(.event == "prompt").text')" \
     "$(chat --json --show-prompt -n 1 --system-file "$TMP/system" <<<hi | jq -c 'select(.event == "prompt").text')"
@@ -500,6 +503,75 @@ wait >
 line /quit
 end 0
 EOF
+cat >"$TMP/editor" <<'EOF'
+#!/bin/sh
+test "$1" = -x && sed -i 's/Hello/Good morning/; $a and good night' "$2"
+EOF
+chmod +x "$TMP/editor"
+printf 'line %s\\r' {1..100} >"$TMP/paste"
+EDITOR="$TMP/editor -x" play "the names of others, an editor, a long paste" -n 4 --timings --system-prompt-file "$TMP/system" <<EOF
+wait > 
+line Hello.
+wait peak memory
+wait > 
+line /regenerate
+wait peak memory
+wait > 
+line /timings
+wait times are not shown
+wait > 
+line /edit
+wait tokens: -n)
+wait > 
+line /export $TMP/talk.md
+wait 3 messages exported to
+wait > 
+send \e[200~/not a command\r\r\tx \\\\\r$(cat "$TMP/paste")\e[201~
+wait line 100
+send \r
+wait tokens: -n)
+wait > 
+line /save $save
+wait 5 messages saved
+wait > 
+line /bye
+end 0
+EOF
+check_equal "what the editor wrote is what was sent" $'Good morning.\nand good night' "$(said | head -2)"
+check_equal "a paste is one message" "103 /not a command" "$(jq -r '[.messages[] | select(.role == "user").content][1] | split("\n") |
+    "\(length) \(.[0])"' "$save")"
+check_equal "the export is Markdown" '## System Be kind. ## User Good morning. and good night ## Assistant' \
+    "$(head -n 10 "$TMP/talk.md" | xargs)"
+EDITOR=false play "an editor that fails changes nothing" -n 4 <<EOF
+wait > 
+line Hello.
+wait tokens: -n)
+wait > 
+line /edit
+wait false failed
+wait > 
+send \x04
+end 0
+EOF
+EDITOR= VISUAL= play "without an editor the message stands in the line" -n 4 <<EOF
+wait > 
+send \e[200~Hello\rthere\e[201~
+wait there
+send \r
+wait tokens: -n)
+wait > 
+line /edit
+wait there
+send !\r
+wait tokens: -n)
+wait > 
+line /save $save
+wait 2 messages saved
+wait > 
+send \x04
+end 0
+EOF
+check_equal "what was sent takes its place" $'Hello\nthere!' "$(said)"
 check_equal "undo leaves what was before" '["system","user","assistant"]' "$(jq -c '[.messages[].role]' "$TMP/undone.json")"
 
 play "Ctrl-C stops an answer, the answer stays, Ctrl-C then leaves" "${never_ends[@]}" <<EOF

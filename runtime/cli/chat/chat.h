@@ -48,6 +48,7 @@ int fy_chat_messages_set_system(fy_chat_messages *m, fy_span text, fy_err *e);
 /* Content of the system message at the beginning; ptr NULL: none. */
 fy_span fy_chat_messages_system(const fy_chat_messages *m);
 bool fy_chat_messages_ends_in(const fy_chat_messages *m, const char *role);
+size_t fy_chat_messages_last_user(const fy_chat_messages *m); /* its index; m->n: there is none */
 void fy_chat_messages_cut(fy_chat_messages *m, size_t n); /* keeps the first n */
 /* The last message out of the list, and back into it. */
 fy_chat_message fy_chat_messages_take(fy_chat_messages *m);
@@ -115,6 +116,7 @@ typedef struct {
     int64_t n;                 /* most tokens of an answer; -1: no limit */
     const fy_stops *stops;     /* view: they end an answer; NULL: none */
     fy_on_full on_full;
+    bool timings;              /* times after each answer: a message, not only with -v */
     const char *remedy;        /* what a user can do about a full context */
     fy_chat_messages messages; /* owned */
     fy_chat_splice splice;     /* owned */

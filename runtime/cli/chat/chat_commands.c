@@ -331,6 +331,66 @@ static int save_or_load(fy_chat_messages *m, bool save, fy_span arg, fy_str *out
     return rc;
 }
 
+/* A role as a heading: "user" becomes "User". */
+static void put_role(const fy_chat_message *m, fy_str *out)
+{
+    char role[FY_QUOTE_BYTES];
+    fy_quote(role, sizeof role, (fy_span){fy_str_z(&m->role), m->role.len});
+    if (role[0] >= 'a' && role[0] <= 'z')
+        role[0] = (char)(role[0] - 'a' + 'A');
+    fy_str_printf(out, "## %s\n\n", role);
+}
+
+/* What a message holds besides text stays JSON. */
+static void put_markdown(const fy_chat_messages *m, fy_str *out)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const fy_chat_message *one = &m->items[i];
+        fy_str_puts(out, i > 0 ? "\n" : "");
+        put_role(one, out);
+        if (one->content.len > 0)
+            fy_str_add(out, one->content.ptr, one->content.len);
+        else
+            fy_str_printf(out, "```json\n%s\n```", fy_str_z(&one->json));
+        if (out->len > 0 && out->ptr[out->len - 1] != '\n')
+            fy_str_putc(out, '\n');
+    }
+}
+
+static int run_export(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
+{
+    const fy_chat_messages *m = &sh->chat->messages;
+    fy_str path = {0}, text = {0};
+    expand(arg, &path);
+    put_markdown(m, &text);
+    int rc = path.oom || text.oom ? fy_nomem(e)
+                                  : fy_file_write(path.ptr, fy_str_z(&text), text.len, e);
+    if (rc == 0)
+        fy_str_printf(out, "%zu message%s exported to %s\n", m->n, m->n == 1 ? "" : "s", path.ptr);
+    fy_str_release(&path);
+    fy_str_release(&text);
+    return rc;
+}
+
+static int run_edit(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
+{
+    (void)arg;
+    (void)out;
+    return fy_chat_messages_last_user(&sh->chat->messages) < sh->chat->messages.n
+               ? 0
+               : fy_fail(e, FY_EARG, "no message to edit");
+}
+
+static int run_timings(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
+{
+    (void)arg;
+    (void)e;
+    sh->chat->timings = !sh->chat->timings;
+    fy_str_puts(out, sh->chat->timings ? "times are shown after each answer\n"
+                                       : "times are not shown\n");
+    return 0;
+}
+
 static int run_save(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
 {
     return save_or_load(&sh->chat->messages, true, arg, out, e);
@@ -356,15 +416,13 @@ static int run_undo(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
 {
     (void)arg;
     fy_chat_messages *m = &sh->chat->messages;
-    size_t n = m->n;
-    while (n > 0 && strcmp(fy_str_z(&m->items[n - 1].role), "user") != 0)
-        n--;
-    if (n == 0)
+    const size_t at = fy_chat_messages_last_user(m);
+    if (at == m->n)
         return fy_fail(e, FY_EARG, "no message to take back");
     fy_str_puts(out, "taken back: ");
-    put_beginning(out, (fy_span){fy_str_z(&m->items[n - 1].content), m->items[n - 1].content.len});
+    put_beginning(out, (fy_span){fy_str_z(&m->items[at].content), m->items[at].content.len});
     fy_str_putc(out, '\n');
-    fy_chat_messages_cut(m, n - 1);
+    fy_chat_messages_cut(m, at);
     return 0;
 }
 
@@ -399,11 +457,16 @@ static const command commands[] = {
      FY_CHAT_NEXT_LINE},
     {"save", "FILE", "write the conversation as JSON", run_save, FY_CHAT_NEXT_LINE},
     {"load", "FILE", "resume a conversation that was saved", run_load, FY_CHAT_NEXT_LINE},
+    {"export", "FILE.md", "write the conversation as Markdown", run_export, FY_CHAT_NEXT_LINE},
     {"regen", NULL, "answer the last message again", run_regen, FY_CHAT_ANSWER},
+    {"edit", NULL, "change the last message, in $EDITOR or in the line, and send it again", run_edit,
+     FY_CHAT_EDIT},
     {"undo", NULL, "take the last message and its answer back", run_undo, FY_CHAT_NEXT_LINE},
     {"params", "[NAME [VALUE]]", "show or change how tokens are sampled", run_params,
      FY_CHAT_NEXT_LINE},
     {"tokens", NULL, "how much of the context is used", run_tokens, FY_CHAT_NEXT_LINE},
+    {"timings", NULL, "show times and tokens per second after each answer, or not", run_timings,
+     FY_CHAT_NEXT_LINE},
     {"quit", NULL, "leave, as Ctrl-D does", run_nothing, FY_CHAT_QUIT},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -427,17 +490,20 @@ static int run_help(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
 
 /* --- parsing ---------------------------------------------------------------------------------- */
 
-bool fy_chat_is_command(fy_span line, fy_span *message)
+/* What users of other programs type. */
+static const char *own_name(fy_span name)
 {
-    bool slash = line.len > 0 && line.ptr[0] == '/';
-    bool two = slash && line.len > 1 && line.ptr[1] == '/';
-    *message = two ? (fy_span){line.ptr + 1, line.len - 1} : line;
-    return slash && !two;
+    return fy_span_is(name, "regenerate") || fy_span_is(name, "retry") ? "regen"
+           : fy_span_is(name, "bye") || fy_span_is(name, "exit")        ? "quit"
+           : fy_span_is(name, "clear")                                  ? "reset"
+                                                                        : NULL;
 }
 
 static const command *find(fy_span name, fy_err *e)
 {
-    const char *names[N_COMMANDS];
+    const char *names[N_COMMANDS], *own = own_name(name);
+    if (own != NULL)
+        name = fy_span_of(own);
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (fy_span_is(name, commands[i].name))
             return &commands[i];
@@ -454,6 +520,18 @@ static const command *find(fy_span name, fy_err *e)
                 "with a slash",
                 word);
     return NULL;
+}
+
+bool fy_chat_is_command(fy_span line, fy_span *message)
+{
+    fy_span rest;
+    bool slash = line.len > 0 && line.ptr[0] == '/';
+    bool two = slash && line.len > 1 && line.ptr[1] == '/';
+    *message = two ? (fy_span){line.ptr + 1, line.len - 1} : line;
+    if (!slash || two)
+        return false;
+    return memchr(line.ptr, '\n', line.len) == NULL || /* what was pasted may begin with a path */
+           find(first_word((fy_span){line.ptr + 1, line.len - 1}, &rest), NULL) != NULL;
 }
 
 int fy_chat_command(fy_chat_shell *sh, fy_span line, fy_str *out, fy_chat_next *next, fy_err *e)
@@ -557,7 +635,7 @@ void fy_chat_complete(const fy_chat_shell *sh, fy_span before, fy_str *insert, f
         c.typed = before;
         consider(&c, word, commands[i].arg != NULL ? " " : "");
     }
-    if (!in_name && (fy_span_is(name, "save") || fy_span_is(name, "load")))
+    if (!in_name && (fy_span_is(name, "save") || fy_span_is(name, "load") || fy_span_is(name, "export")))
         consider_files(&c, arg);
     for (size_t i = 0;
          !in_name && fy_span_is(name, "params") && (known = params_name(sh->params, i)) != NULL;

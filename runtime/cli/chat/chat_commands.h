@@ -33,6 +33,7 @@ void fy_chat_params_close(fy_chat_params *p);
 typedef enum {
     FY_CHAT_NEXT_LINE, /* wait for the next line */
     FY_CHAT_ANSWER,    /* answer the conversation as it stands */
+    FY_CHAT_EDIT,      /* let the user change the last message, and answer that */
     FY_CHAT_QUIT,
 } fy_chat_next;
 
@@ -41,7 +42,8 @@ typedef struct {
     fy_chat_params *params; /* view */
 } fy_chat_shell;
 
-/* Is the line a command? If not, *message is what to send: "//x" sends "/x". */
+/* Is the line a command? If not, *message is what to send: "//x" sends "/x". A text of several lines is
+ * one only if it begins with the name of one. */
 bool fy_chat_is_command(fy_span line, fy_span *message);
 
 /* Runs the command and appends what to show to *out. FY_EARG for an unknown command (the nearest is

@@ -102,6 +102,9 @@ typedef enum {
 } fy_line_result;
 fy_line_result fy_chat_line_read(fy_chat_line *l, const char *prompt, fy_str *out, fy_err *e);
 
+/* The next line begins with this text, for the user to change. False: this build cannot do it. */
+bool fy_chat_line_begin_with(fy_chat_line *l, fy_span text);
+
 /* Adds an entry to the history. A history that cannot be written is left alone: no error. */
 void fy_chat_line_remember(fy_chat_line *l, fy_span entry);
 
@@ -118,6 +121,12 @@ typedef void fy_history_entry(void *user, const char *entry);
 /* Calls back for the last FY_HISTORY_MAX entries, oldest first; a missing file is empty. */
 int fy_history_load(const char *path, fy_history_entry *entry, void *user, fy_err *e);
 int fy_history_append(const char *path, fy_span entry, fy_err *e);
+
+/* --- a message in an editor ------------------------------------------------------------------- */
+
+/* Lets $VISUAL or $EDITOR change the text, in a file of its owner alone that is removed again. 1: *text
+ * is what was written; 0: neither variable is set; FY_EIO when the editor fails. */
+int fy_chat_edit_text(fy_str *text, fy_err *e);
 
 /* --- talking ---------------------------------------------------------------------------------- */
 

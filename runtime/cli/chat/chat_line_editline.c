@@ -143,6 +143,8 @@ struct fy_chat_line {
     wchar_t prompt[16];
     char bytes[1024]; /* read and not yet handed out */
     size_t at, n;
+    fy_str given; /* comes before what is read: bytes that a terminal might have sent */
+    size_t n_given; /* of them, handed out */
     bool dumb;    /* the terminal has no sequences */
     fy_str typed; /* what stood in the line when it was interrupted */
 };
@@ -270,19 +272,35 @@ static int take_char(fy_chat_line *l, wchar_t *c)
     return 1;
 }
 
+static void take_given(fy_chat_line *l)
+{
+    memmove(l->bytes, l->bytes + l->at, l->n - l->at);
+    l->n -= l->at;
+    l->at = 0;
+    size_t n = l->given.len - l->n_given, room = sizeof l->bytes - l->n;
+    n = n < room ? n : room;
+    memcpy(l->bytes + l->n, l->given.ptr + l->n_given, n);
+    l->n += n;
+    l->n_given += n;
+}
+
 /* libedit's source of characters: 1, 0 at the end, -1 when interrupted. */
 static int get_char(EditLine *el, wchar_t *c)
 {
     fy_chat_line *l;
     el_wget(el, EL_CLIENTDATA, &l);
     while (take_char(l, c) == 0) {
-        if (fy_signals_wait_input(STDIN_FILENO, &g_any) != 0) {
+        if (l->n_given == l->given.len && fy_signals_wait_input(STDIN_FILENO, &g_any) != 0) {
             see_terminal_signals(l);
             if (!fy_interrupted)
                 continue;
             const LineInfoW *line = el_wline(el);
             put_wide(&l->typed, line->buffer, (size_t)(line->lastchar - line->buffer));
             return -1;
+        }
+        if (l->n_given < l->given.len) {
+            take_given(l);
+            continue;
         }
         memmove(l->bytes, l->bytes + l->at, l->n - l->at);
         l->n -= l->at;
@@ -465,6 +483,7 @@ void fy_chat_line_close(fy_chat_line *l)
     if (l->history != NULL)
         history_wend(l->history);
     fy_str_release(&l->typed);
+    fy_str_release(&l->given);
     free(l);
 }
 
@@ -509,6 +528,20 @@ fy_line_result fy_chat_line_read(fy_chat_line *l, const char *prompt, fy_str *ou
         return FY_LINE_FAILED;
     }
     return r;
+}
+
+/* As a paste, which keeps newlines. */
+bool fy_chat_line_begin_with(fy_chat_line *l, fy_span text)
+{
+    fy_str_clear(&l->given);
+    l->n_given = 0;
+    fy_str_puts(&l->given, "\033[200~");
+    for (size_t i = 0; i < text.len; i++) /* no sequence can end it early */
+        fy_str_putc(&l->given, text.ptr[i] == '\033' ? '?' : text.ptr[i]);
+    fy_str_puts(&l->given, "\033[201~");
+    if (l->given.oom)
+        fy_str_release(&l->given);
+    return l->given.len > 0;
 }
 
 void fy_chat_line_remember(fy_chat_line *l, fy_span entry)

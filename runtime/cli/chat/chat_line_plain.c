@@ -61,6 +61,13 @@ fy_line_result fy_chat_line_read(fy_chat_line *l, const char *prompt, fy_str *ou
     return FY_LINE_FAILED;
 }
 
+bool fy_chat_line_begin_with(fy_chat_line *l, fy_span text)
+{
+    (void)l;
+    (void)text;
+    return false;
+}
+
 void fy_chat_line_remember(fy_chat_line *l, fy_span entry)
 {
     (void)l;

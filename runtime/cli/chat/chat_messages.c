@@ -36,6 +36,15 @@ void fy_chat_messages_release(fy_chat_messages *m)
     *m = (fy_chat_messages){0};
 }
 
+size_t fy_chat_messages_last_user(const fy_chat_messages *m)
+{
+    for (size_t i = m->n; i-- > 0;) {
+        if (strcmp(fy_str_z(&m->items[i].role), "user") == 0)
+            return i;
+    }
+    return m->n;
+}
+
 fy_chat_message fy_chat_messages_take(fy_chat_messages *m)
 {
     return m->items[--m->n];

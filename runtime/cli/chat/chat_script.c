@@ -65,7 +65,7 @@ static void log_end(fy_log_level level, const script *s)
         fy_log(level, "%s", fy_str_z(&words));
     fy_str_clear(&words);
     fy_timing_line(&s->answer.timing, &words);
-    fy_log(FY_LOG_DEBUG, "%s", fy_str_z(&words));
+    fy_log(s->chat->timings ? FY_LOG_INFO : FY_LOG_DEBUG, "%s", fy_str_z(&words));
     fy_str_release(&words);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/chat/chat_io.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ typedef struct {
     fy_chat_answer answer;
     fy_str out;  /* scratch */
     int presses; /* of Ctrl-C, since something else was done */
+    size_t replaces; /* the next message takes the place of this one and all after it; from 1; 0: none */
 } terminal;
 
 /* --- output ----------------------------------------------------------------------------------- */
@@ -52,7 +54,10 @@ static int remark(terminal *t, const char *text, fy_err *e)
 {
     fy_str_puts(&t->out, t->style.colour ? "\033[2m" : "");
     put_text(t, text, 0);
-    fy_str_puts(&t->out, t->style.colour ? "\033[0m" : "");
+    if (t->style.colour && !t->out.oom) {
+        t->out.len--; /* the newline */
+        fy_str_puts(&t->out, "\033[0m\n");
+    }
     return flush(t, e);
 }
 
@@ -104,7 +109,10 @@ static int end_answer(terminal *t, fy_err *e)
         rc = remark(t, fy_str_z(&words), e);
     fy_str_clear(&words);
     fy_timing_line(&a->timing, &words);
-    fy_log(FY_LOG_DEBUG, "%s", fy_str_z(&words));
+    if (rc == 0 && t->sh->chat->timings)
+        rc = remark(t, fy_str_z(&words), e);
+    else
+        fy_log(FY_LOG_DEBUG, "%s", fy_str_z(&words));
     fy_str_release(&words);
     return rc == 0 ? fy_stdout("\n", 1, e) : -1;
 }
@@ -173,6 +181,56 @@ static int answer_again(terminal *t, fy_err *e)
     return rc < 0 ? -1 : 0;
 }
 
+/* The message at index `from` and all after it give way to `text`; they come back when there is no answer
+ * to it. */
+static int replace_message(terminal *t, size_t from, fy_span text, fy_err *e)
+{
+    fy_chat_messages *m = &t->sh->chat->messages;
+    const size_t n = m->n - from;
+    fy_chat_message *old = calloc(n, sizeof *old);
+    if (old == NULL)
+        return fy_nomem(e);
+    for (size_t i = n; i-- > 0;)
+        old[i] = fy_chat_messages_take(m);
+    int rc = fy_chat_messages_add(m, "user", text, e) == 0 ? answer(t, e) : -1;
+    if (rc != 1)
+        fy_chat_messages_cut(m, from);
+    for (size_t i = 0; i < n; i++) {
+        if (rc != 1)
+            fy_chat_messages_put_back(m, old[i]);
+        else
+            fy_chat_message_release(&old[i]);
+    }
+    free(old);
+    return rc < 0 ? -1 : 0;
+}
+
+/* Without an editor the message stands in the next line, and what is sent then takes its place. */
+static int edit_message(terminal *t, fy_err *e)
+{
+    const fy_chat_messages *m = &t->sh->chat->messages;
+    const size_t at = fy_chat_messages_last_user(m);
+    const fy_str *old = &m->items[at].content;
+    fy_span before = {fy_str_z(old), old->len};
+    fy_str text = {0};
+    fy_err why = {0};
+    fy_str_add(&text, before.ptr, before.len);
+    int rc = text.oom ? fy_nomem(&why) : fy_chat_edit_text(&text, &why);
+    fy_span now = {fy_str_z(&text), text.len};
+    if (rc < 0)
+        rc = complain(t, &why, e);
+    else if (rc == 0 && fy_chat_line_begin_with(t->line, before))
+        t->replaces = at + 1;
+    else if (rc == 0)
+        rc = remark(t, "(set EDITOR to a program that changes a file)", e);
+    else if (now.len == 0 || fy_span_eq(now, before))
+        rc = remark(t, "(nothing was changed)", e);
+    else
+        rc = replace_message(t, at, now, e);
+    fy_str_release(&text);
+    return rc;
+}
+
 static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
 {
     fy_err why = {0};
@@ -185,7 +243,9 @@ static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
     fy_str_clear(&t->out);
     if (rc != 0)
         return -1;
-    return *next == FY_CHAT_ANSWER ? answer_again(t, e) : 0;
+    return *next == FY_CHAT_ANSWER ? answer_again(t, e)
+           : *next == FY_CHAT_EDIT ? edit_message(t, e)
+                                   : 0;
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -194,6 +254,7 @@ static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
 static int interrupted(terminal *t, fy_err *e)
 {
     bool idle = t->typed.len == 0 && !t->entry.begun;
+    t->replaces = 0;
     int presses = t->presses;
     fy_chat_gather_clear(&t->entry);
     if (after_signals(t, e) != 0)
@@ -231,8 +292,12 @@ static int take_entry(terminal *t, fy_chat_next *next, fy_err *e)
     if (strspn(fy_str_z(&t->entry.text), " \t\n") == entry.len)
         return 0;
     fy_chat_line_remember(t->line, entry);
+    const size_t replaces = t->replaces;
+    t->replaces = 0;
     if (!t->entry.block && fy_chat_is_command(entry, &message))
         return do_command(t, entry, next, e);
+    if (replaces > 0 && replaces <= t->sh->chat->messages.n)
+        return replace_message(t, replaces - 1, t->entry.block ? entry : message, e);
     return send_message(t, t->entry.block ? entry : message, e);
 }
 

@@ -15,11 +15,11 @@ typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
     fy_grammar_options structured;
-    const char *prompt, *system, *system_file, *chat_template, *device, *serial;
+    const char *prompt, *system, *system_file, *system_prompt_file, *chat_template, *device, *serial;
     fy_opt_list template_args;
     int64_t n, cache_size;
     int think, on_full;
-    bool no_history, show_prompt, json, verbose, quiet;
+    bool no_history, show_prompt, timings, json, verbose, quiet;
 } options;
 
 static const fy_opt opts[] = {
@@ -41,6 +41,14 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN,
      .set = "system",
      .help = "File with the system message; a newline at its end is left out."},
+    {.group = "Conversation",
+     .name = "system-prompt-file",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, system_prompt_file),
+     .file = FY_FILE_IN,
+     .set = "system",
+     .help = "The same as --system-file."},
     {.group = "Conversation",
      .name = "chat-template",
      .kind = FY_OPT_STR,
@@ -91,6 +99,8 @@ static const fy_opt opts[] = {
              "tokens, as it is, or not at all; default: dim on a terminal, else hide."},
     FY_ANY_FLAG("Output", "json", json,
                 "Write events, one JSON object per line; input lines may be JSON messages."),
+    FY_ANY_FLAG("Output", "timings", timings,
+                "After each answer show its times and tokens per second, as -v does."),
     FY_ANY_FLAG("Output", "show-prompt", show_prompt,
                 "Show the rendered prompt before each answer."),
 #ifndef FERRY_DEVICE
@@ -120,12 +130,15 @@ typedef struct {
 static int set_system(job *j, fy_err *e)
 {
     const options *o = j->o;
+    const char *file = o->system_file != NULL ? o->system_file : o->system_prompt_file;
     fy_str text = {0};
-    if (o->system == NULL && o->system_file == NULL)
+    if (o->system == NULL && file == NULL)
         return 0;
-    if (o->system != NULL && o->system_file != NULL)
+    if (o->system != NULL && file != NULL)
         return fy_fail(e, FY_EARG, "--system and --system-file exclude each other");
-    if (o->system_file != NULL && fy_text_in_read(o->system_file, &text, e) != 0) {
+    if (o->system_file != NULL && o->system_prompt_file != NULL)
+        return fy_fail(e, FY_EARG, "--system-file and --system-prompt-file are the same: give one");
+    if (file != NULL && fy_text_in_read(file, &text, e) != 0) {
         fy_str_release(&text);
         return -1;
     }
@@ -165,6 +178,7 @@ static int open_all(job *j, fy_err *e)
     c->args = o->template_args.items;
     c->n_args = o->template_args.n;
     c->n = o->n;
+    c->timings = o->timings;
     c->stops = j->stops;
     c->on_full = o->on_full >= 0 ? (fy_on_full)o->on_full
                  : j->terminal   ? FY_FULL_DROP
