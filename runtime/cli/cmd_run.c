@@ -1,4 +1,4 @@
-/* ferry run: one prompt, one continuation. Reads the prompt, generates, and prints the text, the ids
+/* ferry run: one question or prompt, one answer. Reads the prompt, generates, and prints the text, the ids
  * or one JSON object with log probabilities and timing. */
 #include <errno.h>
 #include <math.h>
@@ -23,9 +23,10 @@ typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
     fy_grammar_options structured;
-    const char *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
+    const char *question, /* of the arguments */
+        *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
     int64_t n, logprobs, cache_size;
-    bool chat, verify, ignore_eos, print_ids, json, verbose, quiet;
+    bool chat, raw, verify, ignore_eos, print_ids, json, verbose, quiet;
 } options;
 
 static const fy_opt opts[] = {
@@ -50,6 +51,8 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN},
     FY_LINE_FLAG("Prompt", "chat", chat,
                  "Answer the text as a message: the model's chat template makes the prompt."),
+    FY_LINE_FLAG("Prompt", "raw", raw,
+                 "Continue the question after the model as a text, without the template."),
     FY_ROW_PROMPT_CACHE("Prompt"),
     FY_LINE_STR("Prompt", "prompt-ids", "IDS", prompt_ids,
                 "Token ids to continue, separated by commas, exactly as given; instead of a text."),
@@ -116,13 +119,19 @@ typedef struct {
 
 static int check_options(const options *o, fy_err *e)
 {
-    int n = (o->prompt != NULL) + (o->file != NULL) + (o->prompt_ids != NULL);
+    int n = (o->question != NULL) + (o->prompt != NULL) + (o->file != NULL) +
+            (o->prompt_ids != NULL);
     if (n != 1)
         return fy_fail(
             e, FY_EARG,
-            "%s: give a text (-p), a file with one (-f; '-' is standard input) or token ids "
-            "(--prompt-ids)",
-            n == 0 ? "no prompt" : "more than one prompt");
+            "%s: give a question after the model, a text (-p), a file with one (-f; '-' is standard "
+            "input) or token ids (--prompt-ids)%s",
+            n == 0 ? "no prompt" : "more than one prompt",
+            n == 0 ? "; 'ferry chat' holds a conversation" : "");
+    if (o->raw && (o->question == NULL || o->chat))
+        return fy_fail(e, FY_EARG,
+                       o->chat ? "--raw and --chat exclude each other"
+                               : "--raw is for a question after the model; -p and -f are raw");
     if (o->chat && o->prompt_ids != NULL)
         return fy_fail(e, FY_EARG, "--chat makes the prompt of a text (-p or -f), not of ids");
     if (o->logprobs >= 0 && !o->json)
@@ -156,6 +165,12 @@ static int parse_ids(const char *s, fy_ids *out, fy_err *e)
     }
 }
 
+/* Does the model's template make the prompt? */
+static bool is_message(const options *o)
+{
+    return o->chat || (o->question != NULL && !o->raw);
+}
+
 static int encode_prompt(job *j, fy_err *e)
 {
     const options *o = j->o;
@@ -163,8 +178,16 @@ static int encode_prompt(job *j, fy_err *e)
         return parse_ids(o->prompt_ids, &j->prompt, e);
     fy_str text = {0};
     int rc = o->file != NULL ? fy_text_in_read(o->file, &text, e) : 0;
-    fy_span s = o->file != NULL ? (fy_span){text.ptr, text.len} : fy_span_of(o->prompt);
-    if (rc == 0 && o->chat)
+    fy_span s = o->file != NULL       ? (fy_span){text.ptr, text.len}
+                : o->question != NULL ? fy_span_of(o->question)
+                                      : fy_span_of(o->prompt);
+    if (rc == 0 && o->question != NULL && !o->raw &&
+        !fy_has_chat_template(fy_model_gguf(j->engine.model)))
+        rc = fy_fail(e, FY_EUNSUPPORTED,
+                     "%s: has no chat template that would make a message of the question; --raw "
+                     "continues it as a text",
+                     fy_engine_model_path(&j->engine));
+    else if (rc == 0 && is_message(o))
         rc = fy_question_ids(fy_model_gguf(j->engine.model), j->engine.vocab, s, &j->prompt, e);
     else if (rc == 0)
         rc = fy_vocab_encode(j->engine.vocab, s, true, true, &j->prompt, e);
@@ -176,7 +199,7 @@ static int encode_prompt(job *j, fy_err *e)
 static void hint_at_template(const job *j)
 {
     const options *o = j->o;
-    if (isatty(STDERR_FILENO) && !o->chat && o->prompt_ids == NULL && o->n > 0 &&
+    if (isatty(STDERR_FILENO) && !is_message(o) && o->prompt_ids == NULL && o->n > 0 &&
         fy_has_chat_template(fy_model_gguf(j->engine.model)) &&
         !fy_prompt_is_templated(j->engine.vocab, &j->prompt))
         fy_log(FY_LOG_INFO, "the text is continued as it is; this model has a chat template: --chat "
@@ -195,7 +218,7 @@ static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
     int rc = fy_vocab_decode(j->engine.vocab, j->prompt.id, j->prompt.n, false, &s, e);
-    fy_text_out_begin(&j->text, j->engine.vocab, j->stops, s.len > 0 && !j->o->chat);
+    fy_text_out_begin(&j->text, j->engine.vocab, j->stops, s.len > 0 && !is_message(j->o));
     fy_str_release(&s);
     return rc;
 }
@@ -476,9 +499,8 @@ static int generate(job *j, fy_err *e)
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
-    (void)n_args;
-    (void)args;
-    const options *o = opaque;
+    options *o = opaque;
+    o->question = n_args > 0 ? args[0] : NULL;
     if (check_options(o, e) != 0)
         return -1;
     job j = {.o = o};
@@ -504,19 +526,20 @@ static const fy_model_slots slots = FY_ENGINE_SLOTS(options, true);
 
 const fy_verb fy_verb_run = {
     .name = "run",
-    .summary = "continue a text with a model",
-    .synopsis = "[MODEL.gguf|DIR|ORG/NAME]",
-    .max_args = 1,
+    .summary = "answer a question, or continue a text",
+    .synopsis = "[MODEL.gguf|DIR|ORG/NAME] [QUESTION]",
+    .max_args = 2,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Continues a prompt token by token, until the model ends the text or -n tokens are "
+        "Answers a question, or continues a prompt token by token, until the model ends the text or -n tokens are "
         "generated. Only the generated text goes to standard output, "
         "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
         "token is taken, unless a sampling option or the workspace asks for sampling.\n\n"
-        "The text is continued as it is. With --chat it is a message instead, and the model's own "
-        "chat template makes the prompt, as in 'ferry chat'.\n\n"
+        "A question after the model is a message: the model's own chat template makes the prompt, "
+        "as in 'ferry chat'. The text of -p or -f is continued as it is, unless --chat makes a "
+        "message of it. The first argument is the model unless -m, -d or -hf names one.\n\n"
         "Weights are mapped and used in the file's own type (f32, f16, bf16, "
         "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the "
         "number of threads or on the batch "
@@ -532,7 +555,8 @@ const fy_verb fy_verb_run = {
         "load_ms, prompt_tokens, cached_tokens, prompt_ms, prompt_tokens_per_s, first_token_ms, "
         "generated_tokens, generate_ms, generated_tokens_per_s, peak_memory_bytes, "
         "anonymous_memory_bytes. A rate that was not measured is 0.",
-    .examples = "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
+    .examples = "ferry run model.gguf 'Who are you?'\n"
+                "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
                 "ferry run -m model.gguf --chat -p 'Who are you?'\n"
                 "ferry run -d workspace -p 'Once upon a time' --temp 0.7 --seed 1\n"
                 "ferry run -d workspace --verify -p 'Once upon a time' -n 8\n"

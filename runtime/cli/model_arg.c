@@ -43,6 +43,7 @@ static bool is_on_line(const fy_call *c)
 
 int fy_model_arg_take(fy_call *c, fy_err *e)
 {
+    char q[FY_QUOTE_BYTES];
     const fy_verb *v = c->v;
     if (v->model == NULL || !v->model->first_arg || c->n_args == 0)
         return 0;
@@ -52,6 +53,11 @@ int fy_model_arg_take(fy_call *c, fy_err *e)
                    : fy_fail(e, FY_EARG, "too many arguments: an option names the model already; "
                                          "usage: ferry %s [options] %s",
                              v->name, v->synopsis);
+    if (v->max_args > 1 && c->n_args == 1 && strpbrk(c->args[0], " \t\n?") != NULL &&
+        !fy_file_exists(c->args[0]))
+        return fy_fail(e, FY_EARG,
+                       "'%s' is no model; what it is asked follows it: ferry %s MODEL 'QUESTION'",
+                       fy_quote(q, sizeof q, fy_span_of(c->args[0])), v->name);
     *text_field(c, v->model->model) = c->args[0];
     c->from[row_at(v, v->model->model)] = "command line";
     c->args++;

@@ -131,7 +131,7 @@ check "up -hf: the dry run finds what it would do" env XDG_CACHE_HOME="$TMP/cach
 check_status "up refuses a split model as create would, in the dry run too" 1 "is one of $parts files, expected a model in a single one" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up bo/tales-GGUF:F16 --to create --exe-path "$TMP/exe" --no-parity --dry-run
 check_status "-hf takes names only" 2 "-hf './x': expected ORG/NAME" "$FERRY" run -hf ./x -p Once
 check_status "two models" 2 "two models: give one of -m, -d and -hf" "$FERRY" run -hf a/b -m x.gguf -p Once
-check_status "an argument besides -m" 2 "an option names the model already" "$FERRY" run -m x.gguf y.gguf -p Once
+check_status "an argument besides -m" 2 "an option names the model already" "$FERRY" chat -m x.gguf y.gguf
 mkdir -p "$TMP/dir/only"
 check_status "a file's name is not a repository's" 1 "only/nothing.gguf: cannot open: No such file" "$FERRY" run only/nothing.gguf -p Once
 check_status "a checkpoint says what makes a GGUF file of it" 2 "tests/data/tales: is a checkpoint, and run takes a GGUF file; 'ferry convert tests/data/tales --outtype q8_0' makes one" \
@@ -143,12 +143,31 @@ check "eval of a workspace" "$FERRY" eval "$TMP/ws" --text tests/data/held.txt -
 check_equal "the argument goes before FERRY_MODEL" "$want" "$(FERRY_MODEL=nothing.gguf "$FERRY" run bo/tales-GGUF:Q8_0 -p 'Once upon' -n 8 --temp 0 -q)"
 check_equal "a file goes before a name" "$want" "$(mkdir -p "$TMP/in/bo" && cp "$files/tales-Q8_0.gguf" "$TMP/in/bo/tales-GGUF" && here=$PWD && cd "$TMP/in" && HF_HUB_CACHE=$TMP/none "$here/$FERRY" run bo/tales-GGUF -p 'Once upon' -n 8 --temp 0 -q)"
 
+# --- a question ------------------------------------------------------------------------------------------------------
+fresh
+question='Tell me a story about a brave girl named Mia and an owl.'
+answer=$("$FERRY" chat "$files/tales-Q8_0.gguf" -p "$question" -n 20 --temp 0 -q)
+check "there is an answer" test -n "$answer"
+check_equal "the first answer from a repository, in one command" "$answer" "$("$FERRY" run bo/tales-GGUF:Q8_0 --fetch "$question" -n 20 --temp 0 -q)"
+check_equal "with -m the only argument is the question" "$answer" "$("$FERRY" run -m "$files/tales-Q8_0.gguf" "$question" -n 20 --temp 0 -q)"
+check_equal "--raw continues it" "$("$FERRY" run -m "$files/tales-Q8_0.gguf" -p "$question" -n 20 --temp 0 -q)" \
+    "$("$FERRY" run bo/tales-GGUF:Q8_0 "$question" --raw -n 20 --temp 0 -q)"
+check_status "a question alone" 2 "'Who are you.' is no model; what it is asked follows it: ferry run MODEL 'QUESTION'" "$FERRY" run 'Who are you?'
+check_status "two prompts" 2 "more than one prompt" "$FERRY" run m.gguf question -p text
+check_status "a model and nothing to do" 2 "no prompt: give a question after the model.*'ferry chat' holds a conversation" "$FERRY" run "$files/tales-Q8_0.gguf"
+check_status "--raw is for a question" 2 "--raw is for a question" "$FERRY" run m.gguf -p text --raw
+check_status "--raw and --chat" 2 "exclude each other" "$FERRY" run m.gguf text --raw --chat
+"$FERRY" convert tests/data/tales --outtype q8_0 --chat-template none -q -o "$TMP/plain.gguf"
+check_status "a model without a template" 1 "plain.gguf: has no chat template .*--raw continues it as a text" "$FERRY" run "$TMP/plain.gguf" "$question"
+
 # --- asked for at a terminal -----------------------------------------------------------------------------------------
 fresh
 check "a terminal is asked, which counts as --fetch" at_terminal 'wait bo/tales-GGUF:q8_0 is not in the cache; download it? [Y/n]
 line y
 wait load
 end 0' run bo/tales-GGUF:q8_0 -p Once -n 4
+check "and a question at the terminal is answered in the same command" at_terminal "wait $(cut -d' ' -f1-4 <<<"$answer")
+end 0" run bo/tales-GGUF:q8_0 "$question" -n 20 --temp 0
 check "the file is there" cmp "$snapshot/tales-Q8_0.gguf" "$files/tales-Q8_0.gguf"
 fresh
 check "no is no" at_terminal 'wait download it?
