@@ -250,7 +250,8 @@ FERRY_API void ferry_sampler_reset(ferry_sampler *sampler, uint64_t seed);
 /* --- structured output ----------------------------------------------------------------------- */
 
 enum {
-    FERRY_GRAMMAR_GBNF = 0, /* llama.cpp's notation; the text must match the rule "root" */
+    FERRY_GRAMMAR_GBNF = 0,        /* llama.cpp's notation; the text must match the rule "root" */
+    FERRY_GRAMMAR_JSON_SCHEMA = 1, /* a JSON Schema: the text is JSON that is valid under it */
 };
 /* Compiles a grammar for texts of this model. kind: FERRY_GRAMMAR_...; FERRY_EFAILED with line and
  * column where the text breaks its rules, FERRY_EFIT beyond the limits of docs/structured-output.md. A

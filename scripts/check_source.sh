@@ -126,7 +126,7 @@ check_equal "PCRE2 stays in the vocabulary and convert/source/lora_config.c" "" 
 check_equal "utf8proc stays in vocabulary, templates and chat_wrap.c" "" \
     "$(fence 'utf8proc' '^runtime/(model/(vocab|template)/|cli/chat/chat_wrap\.c)')"
 check_equal "jansson stays out of format, kernels, arch, backend, and of base but for json_tree" "" \
-    "$(fence 'jansson' '^(convert|quantize|workspace|runtime/(cli|bundle|model|toolcall|server))/|^runtime/base/json_tree\.')"
+    "$(fence 'jansson' '^(convert|quantize|workspace|runtime/(cli|bundle|model|toolcall|server|grammar))/|^runtime/base/json_tree\.')"
 check_equal "jansson's parser is used by a driver of its own alone: it loses letters when memory runs out (base/json_tree.h)" "" \
     "$(grep -rnE '\bjson_load(s|b|f|fd|_file|_callback) *\(' --include='*.[ch]' convert quantize workspace runtime tests |
         grep -v '^tests/e2e/qnn_driver\.c:')"

@@ -31,10 +31,19 @@ void ferry_grammar_free(ferry_grammar *grammar)
     free(grammar);
 }
 
-static ferry_grammar *new_grammar(ferry_model *model, fy_span text, fy_err *e)
+static fy_grammar *compile(ferry_model *model, uint32_t kind, fy_span text, fy_err *e)
+{
+    const fy_api_scope scope = fy_api_enter(model);
+    fy_grammar *g =
+        kind == FERRY_GRAMMAR_GBNF ? fy_grammar_gbnf(text, e) : fy_grammar_schema(text, e);
+    fy_api_leave(&scope);
+    return g;
+}
+
+static ferry_grammar *new_grammar(ferry_model *model, uint32_t kind, fy_span text, fy_err *e)
 {
     const fy_trie *trie = fy_api_trie(model, e);
-    fy_grammar *g = trie != NULL ? fy_grammar_gbnf(text, e) : NULL;
+    fy_grammar *g = trie != NULL ? compile(model, kind, text, e) : NULL;
     ferry_grammar *made = g != NULL ? calloc(1, sizeof *made) : NULL;
     if (made == NULL) {
         fy_grammar_free(g);
@@ -57,10 +66,12 @@ ferry_status ferry_grammar_new(ferry_model *model, uint32_t kind, const char *te
     if (rc == 0)
         *grammar = NULL;
     if (rc == 0 && fy_api_need(model, "model", &e) == 0 && fy_api_need(text, "text", &e) == 0) {
-        if (kind == FERRY_GRAMMAR_GBNF)
-            *grammar = new_grammar(model, (fy_span){text, n_bytes}, &e);
+        if (kind <= FERRY_GRAMMAR_JSON_SCHEMA)
+            *grammar = new_grammar(model, kind, (fy_span){text, n_bytes}, &e);
         else
-            fy_fail(&e, FY_EARG, "kind of grammar %u, expected FERRY_GRAMMAR_GBNF", kind);
+            fy_fail(&e, FY_EARG,
+                    "kind of grammar %u, expected FERRY_GRAMMAR_GBNF or FERRY_GRAMMAR_JSON_SCHEMA",
+                    kind);
     }
     return fy_api_end(rc == 0 && *grammar != NULL ? 0 : -1, &e, error);
 }

@@ -3,35 +3,63 @@
 
 #include "cli/text_io.h"
 
-bool fy_structured_is_asked(const fy_grammar_options *o)
+/* One of the options. */
+typedef struct {
+    const char *option, *value, *file;
+    fy_grammar *(*compile)(fy_span text, fy_err *e);
+} source;
+
+enum { N_SOURCES = 4 };
+
+static void list_sources(const fy_grammar_options *o, source out[N_SOURCES])
 {
-    return o->grammar != NULL || o->grammar_file != NULL;
+    out[0] = (source){"--grammar", o->grammar, NULL, fy_grammar_gbnf};
+    out[1] = (source){"--grammar-file", NULL, o->grammar_file, fy_grammar_gbnf};
+    out[2] = (source){"--json-schema", o->json_schema, NULL, fy_grammar_schema};
+    out[3] = (source){"--json-schema-file", NULL, o->json_schema_file, fy_grammar_schema};
 }
 
-static int read_file(fy_structured *s, const char *path, fy_err *e)
+bool fy_structured_is_asked(const fy_grammar_options *o)
+{
+    return o->grammar != NULL || o->grammar_file != NULL || o->json_schema != NULL ||
+           o->json_schema_file != NULL;
+}
+
+static fy_grammar *read_file(const source *from, fy_err *e)
 {
     fy_str text = {0};
-    int rc = fy_text_in_read(path, &text, e);
-    if (rc == 0) {
-        s->grammar = fy_grammar_gbnf((fy_span){fy_str_z(&text), text.len}, e);
-        rc = s->grammar != NULL ? 0 : fy_ctx(e, "%s", path);
+    fy_grammar *g = NULL;
+    if (fy_text_in_read(from->file, &text, e) == 0) {
+        g = from->compile((fy_span){fy_str_z(&text), text.len}, e);
+        if (g == NULL)
+            fy_ctx(e, "%s", from->file);
     }
     fy_str_release(&text);
-    return rc;
+    return g;
 }
 
 int fy_structured_read(fy_structured *s, const fy_grammar_options *o, fy_err *e)
 {
+    source all[N_SOURCES];
+    const source *from = NULL;
     *s = (fy_structured){0};
-    if (o->grammar != NULL && o->grammar_file != NULL)
-        return fy_fail(e, FY_EARG, "--grammar and --grammar-file exclude each other");
-    if (o->grammar_file != NULL)
-        return read_file(s, o->grammar_file, e);
-    if (o->grammar == NULL)
+    list_sources(o, all);
+    for (int i = 0; i < N_SOURCES; i++) {
+        if (all[i].value == NULL && all[i].file == NULL)
+            continue;
+        if (from != NULL)
+            return fy_fail(e, FY_EARG, "%s and %s exclude each other", from->option, all[i].option);
+        from = &all[i];
+    }
+    if (from == NULL)
         return 0;
+    if (from->file != NULL) {
+        s->grammar = read_file(from, e);
+        return s->grammar != NULL ? 0 : -1;
+    }
     fy_err why = {0};
-    s->grammar = fy_grammar_gbnf(fy_span_of(o->grammar), &why);
-    return s->grammar != NULL ? 0 : fy_fail(e, FY_EARG, "--grammar: %s", why.msg);
+    s->grammar = from->compile(fy_span_of(from->value), &why);
+    return s->grammar != NULL ? 0 : fy_fail(e, FY_EARG, "%s: %s", from->option, why.msg);
 }
 
 int fy_structured_begin(fy_structured *s, const fy_vocab *vocab, uint32_t n_vocab, fy_err *e)

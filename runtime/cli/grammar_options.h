@@ -9,7 +9,7 @@
 /* A verb embeds this as the field `structured` of its `options`, and FY_ROWS_GRAMMAR in its rows.
  */
 typedef struct {
-    const char *grammar, *grammar_file;
+    const char *grammar, *grammar_file, *json_schema, *json_schema_file;
 } fy_grammar_options;
 
 /* Empty when no option asks for it. */
@@ -32,11 +32,16 @@ void fy_structured_release(fy_structured *s);
         .kind = FY_OPT_STR, .set = "grammar", __VA_ARGS__                            \
     }
 /* Rows, comma separated, to stand in a table of fy_opt. */
-#define FY_ROWS_GRAMMAR                                                                         \
-    FY_GRAMMAR_ROW(grammar, .name = "grammar", .arg = "TEXT",                                   \
-                   .help = "The text follows this grammar, in llama.cpp's GBNF: 'root ::= "     \
-                           "\"yes\" | \"no\"'."),                                               \
-        FY_GRAMMAR_ROW(grammar_file, .name = "grammar-file", .arg = "FILE", .file = FY_FILE_IN, \
-                       .help = "The same from a file.")
+#define FY_ROWS_GRAMMAR                                                                            \
+    FY_GRAMMAR_ROW(grammar, .name = "grammar", .arg = "TEXT",                                      \
+                   .help = "The text follows this grammar, in llama.cpp's GBNF: 'root ::= "        \
+                           "\"yes\" | \"no\"'."),                                                  \
+        FY_GRAMMAR_ROW(grammar_file, .name = "grammar-file", .arg = "FILE", .file = FY_FILE_IN,    \
+                       .help = "The same from a file."),                                           \
+        FY_GRAMMAR_ROW(json_schema, .name = "json-schema", .alias = "j", .arg = "SCHEMA",          \
+                       .help = "The text is JSON that is valid under this JSON Schema; '{}' is "   \
+                               "any JSON."),                                                       \
+        FY_GRAMMAR_ROW(json_schema_file, .name = "json-schema-file", .alias = "jf", .arg = "FILE", \
+                       .file = FY_FILE_IN, .help = "The same from a file.")
 
 #endif

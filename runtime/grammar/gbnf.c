@@ -471,7 +471,7 @@ static fy_grammar *finish(parser *p)
             return NULL;
         }
     }
-    fy_grammar *g = fy_rules_compile(p->r, p->slots[at] - 1, &bad, &why);
+    fy_grammar *g = fy_rules_compile(p->r, p->slots[at] - 1, FY_GRAMMAR_SYMBOLS_MAX, &bad, &why);
     if (g == NULL && why.code == FY_EFORMAT)
         fail_of_rule(p, bad, why.code, why.msg);
     else if (g == NULL)

@@ -1,6 +1,6 @@
 /* Structured output: grammars, and which tokens may come next under one.
  *
- *     fy_grammar   rules, from GBNF as llama.cpp writes it. Immutable; shared by any
+ *     fy_grammar   rules, from GBNF as llama.cpp writes it, or from a JSON Schema. Immutable; shared by any
  *                  number of matchers and threads; lives until its last user releases it.
  *     fy_trie      the byte strings of a vocabulary, made once. Immutable, shared likewise.
  *     fy_matcher   one text under a grammar: where it is, the mask of the next token. One thread.
@@ -37,6 +37,10 @@ typedef struct fy_grammar fy_grammar;
  * rules, left recursion, limits (FY_EFORMAT; FY_EUNSUPPORTED for tokens such as <think>, which
  * llama.cpp knows). */
 fy_grammar *fy_grammar_gbnf(fy_span text, fy_err *e);
+/* JSON texts that are valid under a JSON Schema (docs/structured-output.md); {"type":"object"} for
+ * any object. FY_EUNSUPPORTED names a keyword that is not supported, and its place. At most 256 KB,
+ * 64 levels, 4096 members (FY_EFIT). */
+fy_grammar *fy_grammar_schema(fy_span json, fy_err *e);
 fy_grammar *fy_grammar_keep(fy_grammar *g); /* one more user; returns g */
 void fy_grammar_free(fy_grammar *g);        /* one less; NULL is fine */
 

@@ -135,6 +135,11 @@ fy_node fy_rules_class(fy_rules *r, const fy_cp_range *ranges, size_t n, bool ne
     return add_tree(r, &t);
 }
 
+bool fy_rules_lacks_memory(const fy_rules *r)
+{
+    return r->oom;
+}
+
 bool fy_rules_is_empty_class(const fy_rules *r, fy_node node)
 {
     return r->trees[node].kind == NODE_CLASS && r->trees[node].b == 0;
@@ -434,7 +439,8 @@ static int emit_rules(emitter *m, fy_grammar *g)
     return 0;
 }
 
-fy_grammar *fy_rules_compile(fy_rules *r, uint32_t root, uint32_t *bad, fy_err *e)
+fy_grammar *fy_rules_compile(fy_rules *r, uint32_t root, uint64_t symbols_max, uint32_t *bad,
+                             fy_err *e)
 {
     uint64_t symbols = 0;
     *bad = root;
@@ -448,12 +454,11 @@ fy_grammar *fy_rules_compile(fy_rules *r, uint32_t root, uint32_t *bad, fy_err *
     emitter m = {.r = r, .g = g, .e = e};
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->n_rules; i++) {
-        *bad = i;
         ok = fy_add_u64(symbols, r->trees[r->rules[i].node].symbols, &symbols) &&
-             symbols <= FY_GRAMMAR_SYMBOLS_MAX;
+             symbols <= symbols_max;
         if (!ok)
-            fy_fail(e, FY_EFIT, "more than %d symbols with counts unrolled; use smaller counts",
-                    FY_GRAMMAR_SYMBOLS_MAX);
+            fy_fail(e, FY_EFIT, "more than %llu symbols with counts unrolled; use smaller counts",
+                    (unsigned long long)symbols_max);
     }
     if (ok && emit_rules(&m, g) == 0 && fy_rules_check(g, bad, e) == 0)
         return g;

@@ -75,10 +75,13 @@ void fy_rules_define(fy_rules *r, uint32_t rule, fy_node tree);
 uint32_t fy_rules_n(const fy_rules *r);
 fy_span fy_rules_name(const fy_rules *r, uint32_t rule);
 bool fy_rules_is_defined(const fy_rules *r, uint32_t rule);
+bool fy_rules_lacks_memory(const fy_rules *r); /* a tree could not be made */
 bool fy_rules_is_empty_class(const fy_rules *r, fy_node node); /* no character is in it */
 
-/* All rules must be defined. *bad, where the fault lies in a rule, becomes its number. */
-fy_grammar *fy_rules_compile(fy_rules *r, uint32_t root, uint32_t *bad, fy_err *e);
+/* All rules must be defined. *bad, where the fault lies in a rule, becomes its number. FY_EFIT beyond
+ * symbols_max, counts unrolled. */
+fy_grammar *fy_rules_compile(fy_rules *r, uint32_t root, uint64_t symbols_max, uint32_t *bad,
+                             fy_err *e);
 /* Its last part: finds rules that match the empty text, and refuses those that can never end and
  * those that begin with themselves; then ranks and classes of bytes. */
 int fy_rules_check(fy_grammar *g, uint32_t *bad, fy_err *e);

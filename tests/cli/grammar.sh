@@ -39,11 +39,30 @@ check_equal "a grammar without a text gives none" "" "$(run --grammar 'root ::= 
 check_equal "a count that would fill the memory is refused at once" 2 \
     "$(ulimit -v 4000000; timeout 5 "$FERRY" run -m "$m" -p a --grammar 'root ::= "a"{1,99999999}' -q 2>/dev/null; echo $?)"
 
+# --- JSON Schema -------------------------------------------------------------------------------------------------
+person='{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer","minimum":18,"maximum":99}},
+    "required":["name","age"]}'
+printf %s "$person" >"$TMP/person.json"
+for seed in 1 2 3; do
+    check "with seed $seed the JSON is valid under -j" jq -e 'keys == ["age", "name"] and .age >= 18 and .age <= 99
+        and (.name | length <= 12)' <<<"$(run -j "$person" -n 200 --temp 1.5 --seed $seed)"
+done
+check_equal "-jf reads the schema from a file" "$(run -j "$person" -n 200)" "$(run -jf "$TMP/person.json" -n 200)"
+check_status "a keyword that is not supported is named with its place" 2 \
+    "--json-schema: schema, #/properties/a: 'multipleOf' is not supported" \
+    run -j '{"properties":{"a":{"multipleOf":2}}}'
+printf '{"not":{}}' >"$TMP/not.json"
+check_status "and the file with it" 1 "not.json: schema, #: 'not' is not supported" run -jf "$TMP/not.json"
+check_status "text that is not JSON is refused" 2 'json-schema: schema: line 1, column 2' run -j '{'
+check_status "a grammar and a schema exclude each other" 2 '--grammar and --json-schema exclude' run -j '{}' --grammar 'root ::= "a"'
+
 # --- chat --------------------------------------------------------------------------------------------------------
 chat() { "$FERRY" chat -m "$m" --chat-template chatml -q "$@"; }
 check_equal "every answer of a chat follows it" $'yes\nyes' \
     "$(printf 'one\ntwo\n' | chat --temp 0 --grammar 'root ::= "yes" | "nothing else"')"
 printf '{%% for m in messages %%}{{ m.content }}{%% endfor %%}{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >"$TMP/think.jinja"
+check "and a schema" jq -e '.ok | type == "boolean"' <<<"$(chat --temp 0 \
+    -j '{"properties":{"ok":{"type":"boolean"}},"required":["ok"]}' <<<hello)"
 check_equal "what the template begins as thinking is free" true \
     "$("$FERRY" chat -m "$m" --chat-template "$TMP/think.jinja" -q --temp 0 -n 12 --json --grammar 'root ::= "yes"' <<<'Once upon a time' |
         jq -c 'select(.event == "answer" or .type == "answer") | (.thinking | length > 10) and (.text // .content // "") == ""' | head -1)"

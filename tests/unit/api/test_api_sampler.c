@@ -339,6 +339,10 @@ static void bad_grammars_are_errors(void **state)
     assert_fails(FERRY_EUSAGE, "text", ferry_grammar_new(model, 0, NULL, 0, &g, &error));
     assert_fails(FERRY_EUSAGE, "grammar", ferry_grammar_new(model, 0, "", 0, NULL, &error));
     assert_fails(FERRY_EUSAGE, "sampler", ferry_sampler_set_grammar(NULL, NULL, &error));
+    assert_fails(FERRY_EFAILED, "'not' is not supported",
+                 ferry_grammar_new(model, FERRY_GRAMMAR_JSON_SCHEMA, "{\"not\":{}}", 10, &g, &error));
+    assert_ok(ferry_grammar_new(model, FERRY_GRAMMAR_JSON_SCHEMA, "{}", 2, &g, &error));
+    ferry_grammar_free(g);
     ferry_grammar_free(NULL);
     assert_int_equal(ferry_sampler_is_complete(NULL), 0);
 }
