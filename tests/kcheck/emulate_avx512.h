@@ -128,6 +128,15 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
     return u.f;
 }
 
+static inline void fy_em_mask_storeu_ps(void *p, __mmask16 mask, __m512 v)
+{
+    const fy_em512 u = {.f = v};
+    for (int i = 0; i < 16; i++) {
+        if (mask >> i & 1)
+            memcpy((char *)p + 4 * i, &u.i32[i], 4);
+    }
+}
+
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtps_epi32
 #undef _mm512_cvttps_epi32
@@ -144,6 +153,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #undef _mm512_cvtepi32_epi8
 #undef _mm512_extractf32x8_ps
 #undef _mm512_maskz_loadu_ps
+#undef _mm512_mask_storeu_ps
 #undef _mm512_shuffle_f32x4
 #undef _mm256_dpbusd_avx_epi32
 #define _mm512_cvtepi32_ps      fy_em_cvtepi32_ps
@@ -162,6 +172,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #define _mm512_cvtepi32_epi8    fy_em_cvtepi32_epi8
 #define _mm512_extractf32x8_ps  fy_em_extractf32x8_ps
 #define _mm512_maskz_loadu_ps   fy_em_maskz_loadu_ps
+#define _mm512_mask_storeu_ps   fy_em_mask_storeu_ps
 #define _mm512_shuffle_f32x4    fy_em_shuffle_f32x4
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 
