@@ -81,7 +81,7 @@ static void check_model_within(tiny_model t, uint32_t n_ctx)
     fy_session *s =
         fy_session_new(m, &(fy_session_params){.n_batch = 7, .n_threads = 2, .n_ctx = n_ctx}, &e);
     assert_non_null(s);
-    fy_eval_sinks sinks = {see_logits, see_hidden, h};
+    fy_eval_sinks sinks = {.logits = see_logits, .hidden = see_hidden, .user = h};
     const float *last;
     worst = 0;
     assert_int_equal(fy_session_eval(s, ids, T, &sinks, &last, &e), 0);

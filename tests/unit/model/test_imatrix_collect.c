@@ -90,7 +90,8 @@ static fy_collected collect(const fy_model *m, uint32_t n_batch, int n_threads, 
     fy_session *s = new_session(m, n_batch, n_threads);
     fy_collector *c = fy_collector_new(s, &e);
     assert_non_null(c);
-    const fy_eval_sinks sinks = {no_logits, hidden != NULL ? add_hidden : NULL, hidden};
+    const fy_eval_sinks sinks = {
+        .logits = no_logits, .hidden = hidden != NULL ? add_hidden : NULL, .user = hidden};
     assert_int_equal(fy_session_eval(s, ids, T, &sinks, NULL, &e), 0);
     if (fy_collector_write(c, out, FY_SPAN("some tokens"), 16, &found, &e) != 0)
         fail_msg("%s", e.msg);

@@ -130,7 +130,7 @@ static record all, some;
 static void compute_all(const fy_model *m, fy_type kv)
 {
     fy_session *s = new_session(m, 512, 1, kv);
-    const fy_eval_sinks sinks = {keep_logits, keep_hidden, &all};
+    const fy_eval_sinks sinks = {.logits = keep_logits, .hidden = keep_hidden, .user = &all};
     fy_err e = {0};
     memset(&all, 0, sizeof all);
     assert_int_equal(fy_session_eval(s, ids, T, &sinks, NULL, &e), 0);
@@ -194,7 +194,8 @@ static void check_pattern(const char *what, const fy_model *m, int pattern, uint
                           bool shown)
 {
     fy_session *s = new_session(m, n_batch, 2, FY_F16);
-    const fy_eval_sinks sinks = {keep_logits, shown ? keep_hidden : NULL, &some};
+    const fy_eval_sinks sinks = {
+        .logits = keep_logits, .hidden = shown ? keep_hidden : NULL, .user = &some};
     uint8_t wants[T];
     for (uint32_t i = 0; i < T; i++)
         wants[i] = asks(pattern, i);
