@@ -371,7 +371,7 @@ test: all programs lib
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
 # Tests that search: their short form is part of `make test`.
-SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/e2e/qnn_tokens.sh tests/e2e/canary.sh tests/phone/adb_client.sh tests/phone/push.sh \
+SOAKS = tests/cli/qnnref.sh tests/e2e/serve_soak.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/e2e/qnn_tokens.sh tests/e2e/canary.sh tests/phone/adb_client.sh tests/phone/push.sh \
         $B/tests/unit/backend/test_qnn_faults $B/tests/unit/grammar/test_schema_answers
 
 ## soak: the tests that search, with all their rounds (make test runs a few of each)

@@ -152,6 +152,8 @@ static bool keeps_tokens(const fy_ask *k)
     return k->logprobs || k->return_tokens;
 }
 
+enum { TOP_MAX = 8 << 20 }; /* 64 MB */
+
 /* Keeps a token with the probabilities that the logits before it gave; NULL: none. */
 static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
 {
@@ -167,6 +169,9 @@ static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
         return -1;
     said.n_raw = a->raw.len - said.raw;
     a->raw_begun |= said.n_raw > 0;
+    if (k->logprobs && a->n_top + k->n_top > TOP_MAX)
+        return fy_fail(e, FY_EFIT, "more than %d probabilities in an answer: ask for fewer",
+                       (int)TOP_MAX);
     if (k->logprobs && a->n_top + k->n_top > a->cap_top) {
         const size_t cap = 2 * a->cap_top + k->n_top;
         fy_logprob *more = realloc(a->top, cap * sizeof *more);
@@ -343,11 +348,27 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     return fy_ids_push(&t->ids, id, e);
 }
 
+/* Once the answer has its slot: the scratch of a sampler is several megabytes for a large vocabulary. */
+static int begin_sampler(fy_answer *a, fy_err *e)
+{
+    const fy_ask *k = a->ask;
+    fy_sampler_params p = k->sampler;
+    p.seed = a->seed;
+    a->sampler = fy_sampler_new(&p, k->served->n_vocab, k->served->vocab, e);
+    for (uint32_t i = 0; a->sampler != NULL && i < a->task.n_prompt; i++) {
+        if (fy_sampler_accept(a->sampler, a->task.ids.id[i], e) != 0)
+            return -1;
+    }
+    return a->sampler != NULL ? 0 : -1;
+}
+
 /* The next token; -1 with *e. With a grammar: of those that it allows. */
 static int32_t choose_token(fy_answer *a, const float *logits, fy_err *e)
 {
     const fy_ask *k = a->ask;
     fy_mask mask;
+    if (a->sampler == NULL && begin_sampler(a, e) != 0)
+        return -1;
     if (a->matcher == NULL)
         return fy_sampler_next(a->sampler, logits, k->ignore_eos, e);
     const double begin_s = fy_now_s();
@@ -485,13 +506,11 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
 {
     fy_answer *a = &k->answers[i];
     const fy_ids *ids = &k->prompts[i / k->n_choices];
-    fy_sampler_params p = k->sampler;
     const bool scores = k->echo && k->logprobs;
-    p.seed += i % k->n_choices;
     *a = (fy_answer){.ask = k,
                      .index = (uint32_t)i,
                      .prompt = (uint32_t)(i / k->n_choices),
-                     .seed = p.seed,
+                     .seed = k->sampler.seed + i % k->n_choices,
                      .task = {.calls = &calls,
                               .n_prompt = (uint32_t)ids->n,
                               .want_from = scores              ? 0
@@ -514,12 +533,7 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
         if (a->matcher == NULL)
             return -1;
     }
-    a->sampler = fy_sampler_new(&p, k->served->n_vocab, k->served->vocab, e);
-    for (size_t j = 0; a->sampler != NULL && j < ids->n; j++) {
-        if (fy_sampler_accept(a->sampler, ids->id[j], e) != 0)
-            return -1;
-    }
-    return a->sampler != NULL ? 0 : -1;
+    return 0;
 }
 
 static void refuse(fy_ask *k, const fy_err *e, size_t i)

@@ -110,10 +110,11 @@ static size_t unsent(fy_conn *c)
     return evbuffer_get_length(bufferevent_get_output(c->bev));
 }
 
+/* The next look at an answer that is awaited: has its stream been silent, does its client read? */
 static void watch_answer(fy_conn *c)
 {
-    const double silence = c->x != NULL && c->x->is_stream ? SILENCE_S : c->net->s->o->timeout_s;
-    set_timer(c, silence < c->net->s->o->timeout_s ? silence : c->net->s->o->timeout_s);
+    const double timeout_s = c->net->s->o->timeout_s;
+    set_timer(c, timeout_s < SILENCE_S ? timeout_s : SILENCE_S);
 }
 
 static void refuse(fy_conn *c, const fy_api_refusal *r, const char *message);

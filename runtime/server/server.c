@@ -354,10 +354,10 @@ static void on_hangup(evutil_socket_t sig, short what, void *arg)
     run_state *r = arg;
     fy_err e = {0};
     void *tls;
-    (void)sig;
-    (void)what;
-    if (r->net.tls == NULL)
+    if (r->net.tls == NULL) { /* its terminal was closed */
+        on_signal(sig, what, arg);
         return;
+    }
     if (fy_tls_open(r->s.o->cert_file, r->s.o->key_file, &tls, &e) != 0) {
         fy_log(FY_LOG_WARN, "%s; the old certificate stays in use", e.msg);
         return;
@@ -451,10 +451,12 @@ static int listen_unix(run_state *r, const char *path, fy_err *e)
             return fy_fail(e, FY_EIO, "%s is taken by another program", path);
         unlink(path);
     }
-    if (add_listener(r, (struct sockaddr *)&a, sizeof a, path, e) != 0)
+    const mode_t before = umask(0177); /* for its owner alone; no other thread runs yet */
+    const int rc = add_listener(r, (struct sockaddr *)&a, sizeof a, path, e);
+    umask(before);
+    if (rc != 0)
         return -1;
     r->net.socket_path[r->net.n_listeners - 1] = path;
-    chmod(path, 0600);
     if (r->address.len == 0)
         fy_str_printf(&r->address, "unix:%s", path);
     return 0;

@@ -229,15 +229,15 @@ done
 
 # --- clients that leave -------------------------------------------------------------------------------------------
 
-start leave -np 1 -c 100000 --queue 2 2>/dev/null
-[ -n "$url" ] || start leave -np 1 -c 1000 --queue 2
-endless='{"prompt":"Once upon a time","ignore_eos":true,"temperature":1,"n_predict":-1,"logit_bias":[]}'
-long=$(jq -c '.n_predict = 900' <<<"$endless")
+start leave -np 1 -c 1000
 for kind in false true; do
     before=$(metric requests_cancelled_total)
-    timeout 0.2 curl -s "$url/completion" -d "$(jq -c ".stream = $kind | .id_slot = 0 | .n = 8" <<<"$long")" >/dev/null
-    check "who leaves frees the slot (stream: $kind)" wait_metric slots_busy 0
-    check "and is counted" test "$(metric requests_cancelled_total)" -gt "$before"
+    curl -sN "$url/completion" -d "{\"prompt\":\"Once upon a time\",\"ignore_eos\":true,\"n_predict\":900,\"n\":32,\"stream\":$kind}" >/dev/null &
+    client=$!
+    check "an answer runs (stream: $kind)" wait_metric slots_busy 1
+    kill -KILL $client; wait $client 2>/dev/null
+    check "its client leaves, and the slot is free" wait_metric slots_busy 0
+    check "the choices that waited were dropped, and are counted" test "$(metric requests_cancelled_total)" -gt "$before"
 done
 stop "$pid"
 
