@@ -16,10 +16,10 @@ trap 'rm -rf "$work"' EXIT
 # innermost loops that match, the one that multiplies most.
 loops() {
     cat <<'END'
-q4_0, one token, SDOT|matmul_dotprod|fy_matmul_q4_0__dotprod|sdot|-|fcvtl|16|0.5625
+q4_0, one token, SDOT|matmul_dotprod|matvec_q4_0|sdot|-|fcvtl2|16|0.5625
 q4_0, many tokens, SDOT|matmul_dotprod|fy_matmul_q4_0__dotprod|sdot|fcvtl|-|16|0
 q4_0, many tokens, SMMLA|matmul_i8mm|fy_matmul_q4_0__i8mm|smmla|-|-|32|0
-q8_0, one token, SDOT|matmul_dotprod|fy_matmul_q8_0__dotprod|sdot|-|fcvtl|16|1.0625
+q8_0, one token, SDOT|matmul_dotprod|matvec_q8_0|sdot|-|fcvtl2|16|1.0625
 q8_0, many tokens, SDOT|matmul_dotprod|fy_matmul_q8_0__dotprod|sdot|fcvtl|-|16|0
 q8_0, many tokens, SMMLA|matmul_i8mm|fy_matmul_q8_0__i8mm|smmla|-|-|32|0
 f16, largest loop, NEON|matmul_float_neon|fy_matmul_f16__neon|fmla|-|-|4|2

@@ -1,6 +1,7 @@
 /* Block weights times many columns with the matrix instructions of Armv8.6 (SMMLA): two rows times
  * two columns, eight elements of each. A vector of sums has rows 2p and 2p + 1 of columns 2c and
- * 2c + 1: r0c0, r0c1, r1c0, r1c1. Few columns are the business of SDOT. */
+ * 2c + 1: r0c0, r0c1, r1c0, r1c1. Up to four columns are the business of SDOT, whose tile takes
+ * fewer instructions to repack. */
 #include "kernels/kernel_impl.h"
 
 #define FY_TILE_LANES 16
@@ -111,7 +112,7 @@ FY_INLINE void tile_to_y(float32x4_t y[FY_TILE_COLS][2], const float32x4_t acc[F
                                   int64_t row_begin, int64_t row_end, const fy_act *a,          \
                                   int64_t n_cols, void *scratch)                                \
     {                                                                                           \
-        if (n_cols < FY_TILE_COLS)                                                              \
+        if (n_cols <= FY_TILE_COLS)                                                             \
             fy_matmul_##type##__dotprod(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,    \
                                         scratch);                                               \
         else                                                                                    \

@@ -1,6 +1,6 @@
 /* Block weights times columns, from the file's layout: few columns on every arm64 ISA, many on
- * plain NEON. A file that includes this defines before: dot16(w, x)  int32x4_t whose lanes add up
- * to the exact sum of 16 products of signed bytes.
+ * plain NEON. A file that includes this defines before: dot16(s, w, x), which adds to s int32x4_t
+ * whose lanes add up to the exact sum of 16 products of signed bytes.
  *
  * Four rows make one vector: the sums of four blocks are folded to one int32x4 by pairwise adds, so
  * that each lane is one row's chain acc = fmaf(d_w * d_x, isum, acc), in the order and rounding of
@@ -30,7 +30,7 @@ FY_INLINE int32x4_t dots4(const fy_quants32 q[FY_Q_ROWS], int8x16_t x0, int8x16_
     int32x4_t s[FY_Q_ROWS];
     FY_UNROLL
     for (int r = 0; r < FY_Q_ROWS; r++)
-        s[r] = vaddq_s32(dot16(q[r].lo, x0), dot16(q[r].hi, x1));
+        s[r] = dot16(dot16(vdupq_n_s32(0), q[r].lo, x0), q[r].hi, x1);
     return sums4(s);
 }
 
@@ -41,8 +41,8 @@ FY_INLINE int32x4_t dots4_parts(const fy_quants32 q[FY_Q_ROWS], int8x16_t x0, in
     int32x4_t lo[FY_Q_ROWS], hi[FY_Q_ROWS];
     FY_UNROLL
     for (int r = 0; r < FY_Q_ROWS; r++) {
-        lo[r] = dot16(q[r].lo, x0);
-        hi[r] = dot16(q[r].hi, x1);
+        lo[r] = dot16(vdupq_n_s32(0), q[r].lo, x0);
+        hi[r] = dot16(vdupq_n_s32(0), q[r].hi, x1);
     }
     return vmlaq_s32(vmulq_s32(sums4(lo), scale_lo), sums4(hi), scale_hi);
 }
@@ -102,6 +102,7 @@ FY_INLINE void matmul_rows(float *y, int64_t ldy, const uint8_t *W, size_t row_b
     }
 }
 
+/* Columns go together by fours, and what is left of them together. */
 FY_INLINE void matmul_by_rows(float *y, int64_t ldy, const void *W, size_t row_bytes,
                               int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
                               size_t block_bytes, int subs, bool has_min, bool has_parts,
@@ -111,13 +112,25 @@ FY_INLINE void matmul_by_rows(float *y, int64_t ldy, const void *W, size_t row_b
     for (int64_t r = row_begin; r < row_end; r += FY_Q_ROWS) {
         const int n = row_end - r < FY_Q_ROWS ? (int)(row_end - r) : FY_Q_ROWS;
         const uint8_t *w = (const uint8_t *)W + (size_t)r * row_bytes;
-        int64_t c = 0;
-        for (; c + FY_Q_COLS <= n_cols; c += FY_Q_COLS)
-            matmul_rows(y + r, ldy, w, row_bytes, n, a, c, FY_Q_COLS, block_bytes, subs, has_min,
-                        has_parts, quants, scales, above, dots);
-        for (; c < n_cols; c++)
-            matmul_rows(y + r, ldy, w, row_bytes, n, a, c, 1, block_bytes, subs, has_min, has_parts,
-                        quants, scales, above, dots);
+        for (int64_t c = 0; c < n_cols; c += FY_Q_COLS) {
+#define ROWS(cols)                                                                              \
+    matmul_rows(y + r, ldy, w, row_bytes, n, a, c, cols, block_bytes, subs, has_min, has_parts, \
+                quants, scales, above, dots)
+            switch (n_cols - c) {
+            case 1:
+                ROWS(1);
+                break;
+            case 2:
+                ROWS(2);
+                break;
+            case 3:
+                ROWS(3);
+                break;
+            default:
+                ROWS(FY_Q_COLS);
+            }
+#undef ROWS
+        }
     }
 }
 

@@ -121,17 +121,19 @@ typedef void fy_scales_fn(q_scales *out, const uint8_t *const row[FY_Q_ROWS], si
 FY_INLINE float32x4_t halves4(const uint8_t *const row[FY_Q_ROWS], size_t offset)
 {
     uint16_t h[FY_Q_ROWS];
+    FY_UNROLL
     for (int r = 0; r < FY_Q_ROWS; r++)
         memcpy(&h[r], row[r] + offset, sizeof h[r]);
-    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h)));
+    return vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t){h[0], h[1], h[2], h[3]}));
 }
 
 FY_INLINE uint32x4_t dwords4(const uint8_t *const row[FY_Q_ROWS], size_t offset)
 {
     uint32_t v[FY_Q_ROWS];
+    FY_UNROLL
     for (int r = 0; r < FY_Q_ROWS; r++)
         memcpy(&v[r], row[r] + offset, sizeof v[r]);
-    return vld1q_u32(v);
+    return (uint32x4_t){v[0], v[1], v[2], v[3]};
 }
 
 FY_INLINE void fy_scales_d(q_scales *out, const uint8_t *const row[FY_Q_ROWS], size_t offset)
