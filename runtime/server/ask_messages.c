@@ -109,7 +109,7 @@ static int take_extra(const json_t *o, char **text, fy_bad_ask *b)
     if (json_is_string(effort))
         json_object_set(all, "reasoning_effort", (json_t *)(uintptr_t)effort);
     if (json_object_size(all) > 0)
-        *text = json_dumps(all, JSON_COMPACT);
+        *text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(all);
     return 0;
 }
@@ -123,7 +123,7 @@ int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_as
     json_t *list = take_messages(v, json_object_get(o, "messages"), b);
     if (list == NULL)
         return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
-    char *messages = json_dumps(list, JSON_COMPACT);
+    char *messages = json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(list);
     if (messages == NULL || take_extra(o, &extra, b) != 0) {
         free(messages);

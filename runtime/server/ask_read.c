@@ -402,31 +402,13 @@ static bool is_given(const json_t *v)
 /* No answer without what was asked for. */
 static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
 {
-    static const char *const names[] = {"json_schema",  "tools",               "functions",
-                                        "lora",         "post_sampling_probs", "audio",
-                                        "input_prefix", "grammar_lazy"};
+    static const char *const names[] = {"tools", "functions",    "lora",        "post_sampling_probs",
+                                        "audio", "input_prefix", "grammar_lazy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (is_given(json_object_get(o, names[i])))
             return fy_bad(b, names[i], "ferry does not support this member yet");
     }
-    const json_t *format = json_object_get(o, "response_format");
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (format != NULL && !json_is_null(format) && (type == NULL || strcmp(type, "text") != 0))
-        return fy_bad(b, "response_format", "ferry supports the type 'text' only");
     return 0;
-}
-
-/* What the answers have to match. */
-static int read_grammar(fy_ask *k, const json_t *o, fy_bad_ask *b)
-{
-    const json_t *text = json_object_get(o, "grammar");
-    if (!is_given(text))
-        return 0;
-    if (!json_is_string(text))
-        return fy_bad(b, "grammar", "found %s, expected GBNF as a string", fy_json_type_name(text));
-    snprintf(b->param, sizeof b->param, "grammar");
-    k->grammar = fy_grammar_gbnf(text_of(text), &b->e);
-    return k->grammar != NULL ? 0 : fy_ctx(&b->e, "'grammar'");
 }
 
 /* PowerServe's "main+draft". */
@@ -456,7 +438,7 @@ int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
         return fy_bad(b, "id_slot", "found %d, the server has %u slots (--parallel)", k->slot,
                       k->served->n_slots);
     return read_seed(k, o, b) != 0 || read_order(k, o, b) != 0 || read_bias(k, o, b) != 0 ||
-                   read_grammar(k, o, b) != 0 || read_stop(k, json_object_get(o, "stop"), b) != 0
+                   fy_ask_read_structure(k, o, b) != 0 || read_stop(k, json_object_get(o, "stop"), b) != 0
                ? -1
                : 0;
 }

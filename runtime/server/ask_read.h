@@ -48,6 +48,9 @@ int fy_members_read(const json_t *o, const fy_member *rows, void *into, fy_bad_a
  * llama-server's /completion included. */
 int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b);
 
+/* The grammar of the answers: "grammar", "json_schema", "response_format". Part of the above. */
+int fy_ask_read_structure(fy_ask *k, const json_t *o, fy_bad_ask *b);
+
 /* A prompt: a string, ids, a mixed list, or a list of those; at least one, all added to k. */
 int fy_ask_read_prompts(fy_ask *k, const json_t *prompt, const char *param, fy_bad_ask *b);
 /* One string, or a list of strings and ids. */

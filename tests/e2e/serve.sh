@@ -151,8 +151,19 @@ check_equal "with ignore_eos it ends all the same" "yes" \
 check_equal "what is not a grammar is refused, with its place" 400 \
     "$(status "$url/completion" -d '{"prompt":"a","grammar":"root ::= \"a\" |\nx ::= nothing"}')"
 check "by line and column" grep -qE "'grammar'.*[0-9]+:[0-9]+|line [0-9]+" "$TMP/body"
-check_equal "what the server cannot promise is refused" "400 400 400" \
-    "$(for j in '"json_schema":{}' '"tools":[{}]' '"response_format":{"type":"json_object"}'; do status "$url/v1/chat/completions" -d "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],$j}"; echo; done | xargs)"
+schema='{"type":"object","properties":{"name":{"enum":["fox","dog"]},"legs":{"type":"integer","minimum":1,"maximum":9}},"required":["name","legs"],"additionalProperties":false}'
+fits() { jq -c '(keys == ["legs", "name"]) and (.name | IN("fox", "dog")) and .legs >= 1 and .legs <= 9'; }
+check_equal "/completion keeps to a JSON schema" true \
+    "$(post /completion "{\"prompt\":\"A fox\",\"temperature\":1,\"seed\":2,\"json_schema\":$schema}" | jq -r .content | fits)"
+format="{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"animal\",\"strict\":true,\"schema\":$schema}}"
+hi='"messages":[{"role":"user","content":"Hi"}],"temperature":1'
+check_equal "conversations by response_format, every choice" "true true true" \
+    "$(post /v1/chat/completions "{$hi,\"n\":3,\"response_format\":$format}" | jq -r '.choices[].message.content' | fits | xargs)"
+check_equal "json_object is an object" object \
+    "$(post /v1/chat/completions "{$hi,\"seed\":1,\"max_tokens\":400,\"logit_bias\":{\"}\":8},\"response_format\":{\"type\":\"json_object\"}}" | jq -r '.choices[0].message.content' | jq -r type)"
+check_equal "what a schema cannot promise is refused, not left out" "400 400 400 400 400" \
+    "$(for j in '"json_schema":{"type":"string","not":{}}' '"tools":[{}]' '"response_format":{"type":"xml"}' '"response_format":{"type":"json_schema"}' \
+        '"grammar":"root ::= \"a\"","json_schema":{}'; do status "$url/v1/chat/completions" -d "{$hi,$j}"; echo; done | xargs)"
 
 # --- tokens -------------------------------------------------------------------------------------------------------
 

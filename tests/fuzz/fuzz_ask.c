@@ -56,12 +56,13 @@ static void check_ask(const fy_ask *k)
     }
 }
 
-static void read_ask(const json_t *o)
+static void read_ask(const json_t *o, fy_span body)
 {
     static const fy_reply_form form;
     fy_bad_ask b = {0};
     fy_str text = {0};
     fy_exchange *x = fy_exchange_new(&server);
+    fy_str_add(&x->body, body.ptr, body.len);
     fy_ask *k = fy_ask_new(x, &form, "x-");
     if (k == NULL)
         abort();
@@ -90,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     json_t *o = fy_json_data((fy_span){(const char *)data, size}, &e);
     if (json_is_object(o))
-        read_ask(o);
+        read_ask(o, (fy_span){(const char *)data, size});
     json_decref(o);
     return 0;
 }
