@@ -143,10 +143,10 @@ FERRY_API ferry_status ferry_token_text(const ferry_vocab *vocab, int32_t id, ui
 
 /* --- text out of tokens ---------------------------------------------------------------------- */
 
-/* The text of generated tokens as it may be shown: whole characters of valid UTF-8, where a character
- * that is spread over tokens waits for its last byte and what is not UTF-8 becomes U+FFFD; and nothing
- * of a stop string, whose possible beginning waits, too. The first stop string that is complete ends
- * the text, however it falls on tokens. */
+/* The text of generated tokens as it may be shown: whole characters of valid UTF-8, where a
+ * character that is spread over tokens waits for its last byte and what is not UTF-8 becomes
+ * U+FFFD; and nothing of a stop string, whose possible beginning waits, too. The first stop string
+ * that is complete ends the text, however it falls on tokens. */
 typedef struct ferry_text ferry_text;
 
 enum { FERRY_TEXT_CONTINUES = 1 }; /* it continues a text: a space at its beginning stays */
@@ -157,9 +157,9 @@ FERRY_API ferry_status ferry_text_new(ferry_model *model, uint32_t flags, const 
                                       size_t n_stops, ferry_text **text, ferry_error *error);
 FERRY_API void ferry_text_free(ferry_text *text);
 
-/* *shown is what the token adds, *n_bytes long and with a NUL after it, valid until the next call on
- * the text; it may be empty. *stop (stop may be NULL) is the index of the stop string that has ended
- * the text, else -1: then nothing is added any more. */
+/* *shown is what the token adds, *n_bytes long and with a NUL after it, valid until the next call
+ * on the text; it may be empty. *stop (stop may be NULL) is the index of the stop string that has
+ * ended the text, else -1: then nothing is added any more. */
 FERRY_API ferry_status ferry_text_add(ferry_text *text, int32_t id, const char **shown,
                                       size_t *n_bytes, int32_t *stop, ferry_error *error);
 /* What still waits at the end; an incomplete character becomes U+FFFD. Then a new text begins. */

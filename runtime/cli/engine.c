@@ -156,8 +156,10 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
         return -1;
     g->has_bundle = o->dir != NULL;
     if (g->bundle.model_draft != NULL)
-        fy_log(FY_LOG_INFO, "the draft model %s of the workspace is not used: speculative decoding is "
-                            "not there yet", g->bundle.model_draft);
+        fy_log(FY_LOG_INFO,
+               "the draft model %s of the workspace is not used: speculative decoding is "
+               "not there yet",
+               g->bundle.model_draft);
     g->model =
         fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, g->bundle.qnn_libs, e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
@@ -219,7 +221,8 @@ static size_t n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_
     return n;
 }
 
-/* Takes from the file what the prompt begins with, when that is more than the session holds of it. */
+/* Takes from the file what the prompt begins with, when that is more than the session holds of it.
+ */
 static int take_stored(fy_engine *g, const fy_ids *prompt, fy_err *e)
 {
     uint32_t n_ids;
@@ -264,9 +267,8 @@ int fy_engine_save(const fy_engine *g, fy_err *e)
  * left to compute: the answer begins with its logits. */
 static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
 {
-    size_t n = reuse && prompt->n > 0
-                   ? n_common(g->cached.id, g->cached.n, prompt->id, prompt->n - 1)
-                   : 0;
+    size_t n =
+        reuse && prompt->n > 0 ? n_common(g->cached.id, g->cached.n, prompt->id, prompt->n - 1) : 0;
     g->cached.n = n;
     fy_session_rewind(g->session, (uint32_t)n);
     return (uint32_t)n;

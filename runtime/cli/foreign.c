@@ -102,6 +102,16 @@ const fy_foreign fy_foreign_options[] = {
     {"sys|system-prompt", "chat", "'--system TEXT' is the system message"},
     {"sys|system|system-prompt|system-file", "run",
      "'ferry chat -m MODEL.gguf --system TEXT' takes a system message"},
+    {"r|reverse-prompt|stop-string|stop-strings|stop-sequence", TEXT,
+     "'--stop TEXT' ends an answer before that text"},
+    {"prompt-cache-all|prompt-cache-ro", TEXT,
+     "'--prompt-cache FILE' holds prompt and answer, and is written only when something is new"},
+    {"context-shift|no-context-shift|keep", "chat",
+     "'--on-full drop|summarize|stop' is what happens when the context is full"},
+    {"st|single-turn", "chat", "'-p TEXT' answers one message and exits"},
+    {"show-timings|no-show-timings", "chat",
+     "'--timings' shows tokens per second after each answer"},
+    {"sysf", "chat", "'--system-file FILE' holds the system message"},
     {"e|escape|no-escape", TEXT, "the shell writes escapes: -p $'a\\nb'" LEAVE_OUT},
     {"in-prefix|in-suffix|in-prefix-bos", TEXT,
      "the model's template says what goes around a message" LEAVE_OUT},
@@ -122,7 +132,8 @@ const fy_foreign fy_foreign_options[] = {
     {"log-verbose|log-verbosity|lv|verbosity", NULL, "'-v' shows more"},
     {"log-file|log-colors|log-prefix|log-timestamps", NULL,
      "messages go to standard error: 2>FILE" LEAVE_OUT},
-    {"draft|use-spec|md|model-draft|draft-model|draft-max|draft-min|draft-n|draft-p-min|ctx-size-draft|"
+    {"draft|use-spec|md|model-draft|draft-model|draft-max|draft-min|draft-n|draft-p-min|ctx-size-"
+     "draft|"
      "cd|spec-type|spec-default|speculative",
      ENGINE, "speculative decoding is not there yet: a draft model is not used" LEAVE_OUT},
     /* llama-quantize, convert_hf_to_gguf.py */

@@ -1,6 +1,6 @@
-/* The options of generation that run and chat share. Where each value of sampling comes from: the flag (or its
- * FERRY_* variable or configuration file line), else the workspace's hparams.json, else the model's
- * generation_config (general.sampling.* keys of the GGUF), else the default. */
+/* The options of generation that run and chat share. Where each value of sampling comes from: the
+ * flag (or its FERRY_* variable or configuration file line), else the workspace's hparams.json,
+ * else the model's generation_config (general.sampling.* keys of the GGUF), else the default. */
 #ifndef FY_CLI_GEN_OPTIONS_H
 #define FY_CLI_GEN_OPTIONS_H
 
@@ -11,8 +11,8 @@
 #include "model/sample.h"
 #include "model/stop.h"
 
-/* A verb embeds this as the field `gen` of its `options`, and FY_ROW_STOP and FY_ROWS_SAMPLING in its
- * rows. */
+/* A verb embeds this as the field `gen` of its `options`, and FY_ROW_STOP and FY_ROWS_SAMPLING in
+ * its rows. */
 typedef struct {
     double temp, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, repeat_last_n;
@@ -31,8 +31,9 @@ typedef struct {
 /* bundle: NULL without a workspace. model: NULL when there is none to ask. greedy: what to do when
  * neither an option nor hparams.json asks for sampling (run: true, the model's values are not used;
  * chat: false, the model's values and the defaults are used). A workspace does not ask for it with
- * top_k 1, which PowerServe writes instead of temperature 0, or with a copy of its model's values. Logs every value and its source at FY_LOG_DEBUG, and a seed that was drawn at
- * FY_LOG_INFO. n_vocab bounds the ids of --logit-bias. On failure *out is empty. */
+ * top_k 1, which PowerServe writes instead of temperature 0, or with a copy of its model's values.
+ * Logs every value and its source at FY_LOG_DEBUG, and a seed that was drawn at FY_LOG_INFO.
+ * n_vocab bounds the ids of --logit-bias. On failure *out is empty. */
 int fy_gen_params_of(const fy_gen_options *o, const fy_bundle *bundle, const fy_gguf *model,
                      bool greedy, uint32_t n_vocab, fy_gen_params *out, fy_err *e);
 void fy_gen_params_release(fy_gen_params *p);
@@ -40,12 +41,13 @@ void fy_gen_params_release(fy_gen_params *p);
 /* *out: NULL without --stop; else free it. */
 int fy_gen_stops_of(const fy_gen_options *o, fy_stops **out, fy_err *e);
 
-#define FY_ROW_STOP(group_)                                                                        \
-    {                                                                                              \
-        .group = group_, .name = "stop", .kind = FY_OPT_STR, .arg = "TEXT",                        \
-        .offset = offsetof(options, gen.stop), .many = true,                                       \
-        .help = "End the answer before this text, wherever tokens divide it. May be repeated; the " \
-                "first that appears counts."                                                       \
+#define FY_ROW_STOP(group_)                                                                     \
+    {                                                                                           \
+        .group = group_, .name = "stop", .kind = FY_OPT_STR, .arg = "TEXT",                     \
+        .offset = offsetof(options, gen.stop), .many = true,                                    \
+        .help =                                                                                 \
+            "End the answer before this text, wherever tokens divide it. May be repeated; the " \
+            "first that appears counts."                                                        \
     }
 #define FY_GEN_GROUP "Sampling"
 #define FY_GEN_ROW(field, ...)                                                     \
@@ -92,7 +94,7 @@ int fy_gen_stops_of(const fy_gen_options *o, fy_stops **out, fy_err *e);
                    .help = "Steps in their order, names or letters: "                              \
                            "penalties;top_k;typ_p;top_p;min_p;temperature is ekypmt, the usual "   \
                            "order. A step left out is off."),                                      \
-        FY_GEN_ROW(seed, .name = "seed", .kind = FY_OPT_STR, .arg = "N",             \
+        FY_GEN_ROW(seed, .name = "seed", .kind = FY_OPT_STR, .arg = "N",                           \
                    .help = "Seed of the draws, up to 18446744073709551615: the same seed gives "   \
                            "the same text. -1, or no seed: a new one is taken and shown.")
 

@@ -1,5 +1,5 @@
-/* A question as the prompt that the model's own chat template makes of it: what every verb uses that
- * answers one question without a conversation. */
+/* A question as the prompt that the model's own chat template makes of it: what every verb uses
+ * that answers one question without a conversation. */
 #ifndef FY_CLI_QUESTION_H
 #define FY_CLI_QUESTION_H
 

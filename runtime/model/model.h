@@ -85,11 +85,11 @@ void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past);
  * session does not have, or when `from` holds fewer. */
 int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
 
-/* Positions [begin, end) of a sequence as bytes, and back: for each layer the keys and then the values
- * [n_head_kv][end - begin], in the types of the cache. The bytes fit sessions of the same model and
- * types, of any n_ctx and n_seq, on the same kernels. write: the sequence holds at least `begin`
- * positions, and then `end`. FY_EARG for ranges that it does not have, FY_EUNSUPPORTED for a model of
- * graphs. */
+/* Positions [begin, end) of a sequence as bytes, and back: for each layer the keys and then the
+ * values [n_head_kv][end - begin], in the types of the cache. The bytes fit sessions of the same
+ * model and types, of any n_ctx and n_seq, on the same kernels. write: the sequence holds at least
+ * `begin` positions, and then `end`. FY_EARG for ranges that it does not have, FY_EUNSUPPORTED for
+ * a model of graphs. */
 int fy_session_check_saves(const fy_session *s, fy_err *e);     /* FY_EUNSUPPORTED, or 0 */
 uint64_t fy_session_seq_bytes(const fy_session *s, uint32_t n); /* of n positions */
 int fy_session_seq_read(const fy_session *s, uint32_t seq, uint32_t begin, uint32_t end, void *out,

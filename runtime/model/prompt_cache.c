@@ -1,5 +1,5 @@
-/* Prompt cache files: written from a session's cache row by row, checked whole before anything of them
- * is used. */
+/* Prompt cache files: written from a session's cache row by row, checked whole before anything of
+ * them is used. */
 #include "model/prompt_cache.h"
 
 #include <stdlib.h>
@@ -115,8 +115,8 @@ int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy
     if (fy_session_check_saves(s, e) != 0)
         return -1;
     *out = (fy_prompt_cache_shape){.kernels = fy_cpu_features(),
-                                   .flags = fy_session_has_long_rope(s) ? FY_PROMPT_CACHE_LONG_ROPE
-                                                                        : 0,
+                                   .flags =
+                                       fy_session_has_long_rope(s) ? FY_PROMPT_CACHE_LONG_ROPE : 0,
                                    .type_k = s->kv.shape.type_k,
                                    .type_v = s->kv.shape.type_v,
                                    .n_layer = hp->n_layer,
@@ -160,7 +160,8 @@ static void set_u64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-static int put_head(writer *w, const fy_prompt_cache_shape *s, uint32_t n, uint64_t bytes, fy_err *e)
+static int put_head(writer *w, const fy_prompt_cache_shape *s, uint32_t n, uint64_t bytes,
+                    fy_err *e)
 {
     uint8_t head[HEAD_BYTES] = MAGIC;
     const uint32_t fields[] = {s->kernels,   s->type_k,   s->type_v,    s->n_layer,
@@ -239,8 +240,9 @@ int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, c
 static int check_begin(const uint8_t *p, size_t n, fy_err *e)
 {
     if (n < HEAD_BYTES + FY_SHA256_BYTES || memcmp(p, MAGIC, 8) != 0)
-        return fy_fail(e, FY_EFORMAT,
-                       "not a prompt cache: it does not begin with \"FERRYKV\"; it is left as it is");
+        return fy_fail(
+            e, FY_EFORMAT,
+            "not a prompt cache: it does not begin with \"FERRYKV\"; it is left as it is");
     if (fy_le32(p + 8) != VERSION)
         return fy_fail(e, FY_EFORMAT, "a prompt cache of version %u, expected %u; remove it",
                        fy_le32(p + 8), VERSION);
@@ -264,20 +266,23 @@ static int check_hash(const uint8_t *p, size_t n, fy_err *e)
 static int check_fits(const fy_prompt_cache_shape *s, const fy_prompt_cache_shape *want, fy_err *e)
 {
     if (memcmp(s->model, want->model, sizeof s->model) != 0)
-        return fy_fail(e, FY_EARG, "holds the cache of another model; give another name, or remove it");
+        return fy_fail(e, FY_EARG,
+                       "holds the cache of another model; give another name, or remove it");
     if (s->type_k != want->type_k || s->type_v != want->type_v)
         return fy_fail(e, FY_EARG,
                        "holds a cache of types %s and %s, this one is of %s and %s (-ctk, -ctv)",
                        fy_type_name((fy_type)s->type_k), fy_type_name((fy_type)s->type_v),
                        fy_type_name((fy_type)want->type_k), fy_type_name((fy_type)want->type_v));
     if (s->kernels != want->kernels)
-        return fy_fail(e, FY_EARG,
-                       "was computed by the kernels of another CPU (%s), whose last bits differ from "
-                       "this one's (%s); remove it",
-                       fy_cpu_describe(s->kernels), fy_cpu_describe(want->kernels));
+        return fy_fail(
+            e, FY_EARG,
+            "was computed by the kernels of another CPU (%s), whose last bits differ from "
+            "this one's (%s); remove it",
+            fy_cpu_describe(s->kernels), fy_cpu_describe(want->kernels));
     if (s->flags != want->flags)
-        return fy_fail(e, FY_EARG, "was computed for a context of another length (longrope); use the "
-                                   "same -c, or remove it");
+        return fy_fail(e, FY_EARG,
+                       "was computed for a context of another length (longrope); use the "
+                       "same -c, or remove it");
     if (s->n_layer != want->n_layer || s->n_head_kv != want->n_head_kv ||
         s->head_dim != want->head_dim || s->head_dim_v != want->head_dim_v)
         return fy_fail(e, FY_EFORMAT, "%u layers of %u heads, the model has %u of %u", s->n_layer,
@@ -329,15 +334,17 @@ static int read_block(fy_prompt_cache *c, size_t n_bytes, uint64_t *at, fy_err *
         return fy_fail(e, FY_EFORMAT, "a block begins after the end");
     uint32_t kind = fy_le32(p), layer = fy_le32(p + 4);
     if ((kind != KEYS && kind != VALUES) || layer >= c->shape.n_layer)
-        return fy_fail(e, FY_EFORMAT, "a block of kind %u of layer %u, expected keys (1) or values (2) "
-                       "of %u layers", kind, layer, c->shape.n_layer);
+        return fy_fail(e, FY_EFORMAT,
+                       "a block of kind %u of layer %u, expected keys (1) or values (2) "
+                       "of %u layers",
+                       kind, layer, c->shape.n_layer);
     const int values = kind == VALUES;
     if (!run_bytes(&c->shape, values, c->n, &head, &all) || fy_le32(p + 8) != 0 ||
         fy_le32(p + 12) != c->n || fy_le64(p + 16) != all ||
         padded(all) > n_bytes - *at - BLOCK_HEAD_BYTES - FY_SHA256_BYTES)
-        return fy_fail(e, FY_EFORMAT, "layer %u: positions %u to %u in %llu bytes, expected 0 to %u",
-                       layer, fy_le32(p + 8), fy_le32(p + 12), (unsigned long long)fy_le64(p + 16),
-                       c->n);
+        return fy_fail(e, FY_EFORMAT,
+                       "layer %u: positions %u to %u in %llu bytes, expected 0 to %u", layer,
+                       fy_le32(p + 8), fy_le32(p + 12), (unsigned long long)fy_le64(p + 16), c->n);
     const uint8_t **slot = &c->at[2 * (size_t)layer + (size_t)values];
     if (*slot != NULL)
         return fy_fail(e, FY_EFORMAT, "layer %u: two blocks of %s", layer,
@@ -421,8 +428,8 @@ int fy_prompt_cache_load(const fy_prompt_cache *c, fy_session *s, uint32_t seq, 
                          fy_err *e)
 {
     if (n > c->n || n > s->n_ctx || seq >= s->n_seq)
-        return fy_fail(e, FY_EFIT, "%u positions for sequence %u: the file has %u, the context %u", n,
-                       seq, c->n, s->n_ctx);
+        return fy_fail(e, FY_EFIT, "%u positions for sequence %u: the file has %u, the context %u",
+                       n, seq, c->n, s->n_ctx);
     s->n_past[seq] = 0;
     for (uint32_t i = 0; i < c->shape.n_layer; i++) {
         const fy_kv_layer l = fy_kv_at(&s->kv, i);

@@ -1,9 +1,9 @@
-/* Prompt cache files: what a session computed for its tokens, so that another run does not compute it
- * again. The format: docs/prompt-cache.md.
+/* Prompt cache files: what a session computed for its tokens, so that another run does not compute
+ * it again. The format: docs/prompt-cache.md.
  *
- * A file is checked whole when it is opened: sizes, and the hash over all of it. It fits a session when
- * the model, the kernels and the types of the cache are the same; then the session continues to the
- * same bits. */
+ * A file is checked whole when it is opened: sizes, and the hash over all of it. It fits a session
+ * when the model, the kernels and the types of the cache are the same; then the session continues
+ * to the same bits. */
 #ifndef FY_MODEL_PROMPT_CACHE_H
 #define FY_MODEL_PROMPT_CACHE_H
 

@@ -20,8 +20,9 @@ int fy_session_check_saves(const fy_session *s, fy_err *e)
 {
     if (s->model->chain == NULL)
         return 0;
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "the cache of a model in chunks cannot be saved: it lies in the graphs' tensors");
+    return fy_fail(
+        e, FY_EUNSUPPORTED,
+        "the cache of a model in chunks cannot be saved: it lies in the graphs' tensors");
 }
 
 uint64_t fy_session_seq_bytes(const fy_session *s, uint32_t n)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node stands for a beginning of a stop string: the longest one that the text read so far ends in.
- * Node 0 is the empty one. Most have one child; those with more, at most one less than there are
- * stop strings, and the root have a row of all 256. */
+/* A node stands for a beginning of a stop string: the longest one that the text read so far ends
+ * in. Node 0 is the empty one. Most have one child; those with more, at most one less than there
+ * are stop strings, and the root have a row of all 256. */
 typedef struct {
     uint16_t child;  /* after `byte`; 0: none */
     uint16_t fail;   /* the longest proper suffix that is a node too */

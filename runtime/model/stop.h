@@ -1,9 +1,9 @@
 /* Stop strings: an answer ends before the first one that appears in its text.
  *
- * They are searched in bytes, so it does not matter how a text falls on tokens. The first one that is
- * complete wins; of those that are complete at the same byte, the longest. All are searched at once
- * (Aho and Corasick, "Efficient string matching", 1975): the time per byte does not grow with their
- * number. fy_text_out (text_out.h) is what a verb or a server uses. */
+ * They are searched in bytes, so it does not matter how a text falls on tokens. The first one that
+ * is complete wins; of those that are complete at the same byte, the longest. All are searched at
+ * once (Aho and Corasick, "Efficient string matching", 1975): the time per byte does not grow with
+ * their number. fy_text_out (text_out.h) is what a verb or a server uses. */
 #ifndef FY_MODEL_STOP_H
 #define FY_MODEL_STOP_H
 

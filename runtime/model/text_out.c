@@ -1,5 +1,5 @@
-/* Turns generated tokens into valid UTF-8: what ends inside a character, or may begin a stop string,
- * waits for the next token. */
+/* Turns generated tokens into valid UTF-8: what ends inside a character, or may begin a stop
+ * string, waits for the next token. */
 #include "model/text_out.h"
 
 #include <string.h>

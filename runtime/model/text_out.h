@@ -3,8 +3,8 @@
  * Out go whole characters of valid UTF-8 only: a character that is spread over tokens waits for its
  * last byte, bytes that are not UTF-8 become U+FFFD, and so does, once, what is incomplete at the
  * end. The space that encoding adds before a text is left out at the start of the text. What may be
- * the beginning of a stop string (stop.h) waits too; it goes out as soon as it is not one, or at the
- * end. The text does not depend on how it falls on tokens. */
+ * the beginning of a stop string (stop.h) waits too; it goes out as soon as it is not one, or at
+ * the end. The text does not depend on how it falls on tokens. */
 #ifndef FY_MODEL_TEXT_OUT_H
 #define FY_MODEL_TEXT_OUT_H
 
@@ -28,8 +28,8 @@ typedef struct {
 /* begun: some text, of a prompt, comes before the first token. */
 void fy_text_out_begin(fy_text_out *t, const fy_vocab *vocab, const fy_stops *stops, bool begun);
 
-/* Appends to *out what can be shown after token `id`. 1: a stop string is complete, and *out has all
- * of the text before it (see `found`); nothing is added to the text after that. */
+/* Appends to *out what can be shown after token `id`. 1: a stop string is complete, and *out has
+ * all of the text before it (see `found`); nothing is added to the text after that. */
 int fy_text_out_token(fy_text_out *t, int32_t id, fy_str *out, fy_err *e);
 /* The same for bytes that are no token's text; a space after them may still be the first. */
 int fy_text_out_bytes(fy_text_out *t, fy_span bytes, fy_str *out, fy_err *e);

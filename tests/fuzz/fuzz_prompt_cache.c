@@ -1,5 +1,5 @@
-/* Prompt caches: whatever the bytes are, they are refused with a message, or hold tokens. The hash over
- * all of them is made right first: no change of a byte would come further. */
+/* Prompt caches: whatever the bytes are, they are refused with a message, or hold tokens. The hash
+ * over all of them is made right first: no change of a byte would come further. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

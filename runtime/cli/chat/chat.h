@@ -1,8 +1,8 @@
 /* A conversation with a model: messages in, an answer out, token by token. What the cache holds of
  * the conversation is not computed again.
  *
- * Three parts, each usable alone: the messages (chat_messages.c); in chat_session.c the splice, from
- * the text of a growing conversation to ids, and the conversation itself. */
+ * Three parts, each usable alone: the messages (chat_messages.c); in chat_session.c the splice,
+ * from the text of a growing conversation to ids, and the conversation itself. */
 #ifndef FY_CLI_CHAT_H
 #define FY_CLI_CHAT_H
 
@@ -32,8 +32,8 @@ typedef struct {
 typedef struct {
     fy_chat_message *items; /* owned */
     size_t n, cap;
-    /* The oldest ones after the system message that the model does not see any more, and what it sees
-     * in their place: its own summary of them; empty: nothing. */
+    /* The oldest ones after the system message that the model does not see any more, and what it
+     * sees in their place: its own summary of them; empty: nothing. */
     size_t n_hidden;
     fy_str summary;
 } fy_chat_messages;
@@ -49,7 +49,7 @@ int fy_chat_messages_set_system(fy_chat_messages *m, fy_span text, fy_err *e);
 fy_span fy_chat_messages_system(const fy_chat_messages *m);
 bool fy_chat_messages_ends_in(const fy_chat_messages *m, const char *role);
 size_t fy_chat_messages_last_user(const fy_chat_messages *m); /* its index; m->n: there is none */
-void fy_chat_messages_cut(fy_chat_messages *m, size_t n); /* keeps the first n */
+void fy_chat_messages_cut(fy_chat_messages *m, size_t n);     /* keeps the first n */
 /* The last message out of the list, and back into it. */
 fy_chat_message fy_chat_messages_take(fy_chat_messages *m);
 void fy_chat_messages_put_back(fy_chat_messages *m, fy_chat_message one);
@@ -58,12 +58,12 @@ void fy_chat_messages_release(fy_chat_messages *m); /* usable again */
 
 /* Those that the model sees, as a template gets them. */
 void fy_chat_messages_json(const fy_chat_messages *m, fy_str *out);
-/* The same as if the first n_hidden were hidden without a summary, up to message n; then the request
- * for a summary. */
+/* The same as if the first n_hidden were hidden without a summary, up to message n; then the
+ * request for a summary. */
 void fy_chat_messages_ask_summary(const fy_chat_messages *m, size_t n_hidden, size_t n,
                                   fy_str *out);
-/* How many are hidden when the oldest turn that the model sees is hidden too: up to the next message
- * of a user. The same as before: only one turn is left. */
+/* How many are hidden when the oldest turn that the model sees is hidden too: up to the next
+ * message of a user. The same as before: only one turn is left. */
 size_t fy_chat_messages_next_turn(const fy_chat_messages *m, size_t n_hidden);
 /* Hides them; takes *summary, NULL: none. */
 void fy_chat_messages_hide(fy_chat_messages *m, size_t n_hidden, fy_str *summary);
@@ -100,10 +100,10 @@ void fy_chat_splice_release(fy_chat_splice *s); /* usable again */
 /* --- the conversation ------------------------------------------------------------------------- */
 
 /* What happens when a conversation has no room for its next answer. */
-typedef enum {           /* in the order of --on-full */
-    FY_FULL_STOP,        /* FY_EFIT */
-    FY_FULL_DROP,        /* the model does not see the oldest turns any more */
-    FY_FULL_SUMMARIZE,   /* it sees its own summary of them */
+typedef enum {                    /* in the order of --on-full */
+               FY_FULL_STOP,      /* FY_EFIT */
+               FY_FULL_DROP,      /* the model does not see the oldest turns any more */
+               FY_FULL_SUMMARIZE, /* it sees its own summary of them */
 } fy_on_full;
 
 typedef struct {
@@ -111,10 +111,10 @@ typedef struct {
     fy_chat_template *template; /* view */
     const char *const *args;    /* view: [n_args] variables of the template, "KEY=VALUE" */
     size_t n_args;
-    fy_sampler *sampler;       /* view */
-    fy_matcher *grammar;       /* view: of every answer, after its thinking; NULL: none */
-    int64_t n;                 /* most tokens of an answer; -1: no limit */
-    const fy_stops *stops;     /* view: they end an answer; NULL: none */
+    fy_sampler *sampler;   /* view */
+    fy_matcher *grammar;   /* view: of every answer, after its thinking; NULL: none */
+    int64_t n;             /* most tokens of an answer; -1: no limit */
+    const fy_stops *stops; /* view: they end an answer; NULL: none */
     fy_on_full on_full;
     bool timings;              /* times after each answer: a message, not only with -v */
     const char *remedy;        /* what a user can do about a full context */
@@ -153,9 +153,9 @@ typedef struct {
 int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a, fy_err *e);
 void fy_chat_answer_release(fy_chat_answer *a);
 
-/* Makes room as c->on_full says when less than a quarter of the context is left for the answer to the
- * prompt (c->splice): then the oldest turns are hidden until half of the context is free. *changed: the
- * conversation has to be rendered again. */
+/* Makes room as c->on_full says when less than a quarter of the context is left for the answer to
+ * the prompt (c->splice): then the oldest turns are hidden until half of the context is free.
+ * *changed: the conversation has to be rendered again. */
 int fy_chat_make_room(fy_chat *c, const fy_chat_sink *sink, bool *changed, fy_err *e);
 /* Renders a conversation into *text, for ids in c->splice. */
 int fy_chat_render(fy_chat *c, fy_span messages, bool generation, fy_str *text, fy_err *e);

@@ -363,8 +363,8 @@ static int run_export(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
     fy_str path = {0}, text = {0};
     expand(arg, &path);
     put_markdown(m, &text);
-    int rc = path.oom || text.oom ? fy_nomem(e)
-                                  : fy_file_write(path.ptr, fy_str_z(&text), text.len, e);
+    int rc =
+        path.oom || text.oom ? fy_nomem(e) : fy_file_write(path.ptr, fy_str_z(&text), text.len, e);
     if (rc == 0)
         fy_str_printf(out, "%zu message%s exported to %s\n", m->n, m->n == 1 ? "" : "s", path.ptr);
     fy_str_release(&path);
@@ -459,8 +459,8 @@ static const command commands[] = {
     {"load", "FILE", "resume a conversation that was saved", run_load, FY_CHAT_NEXT_LINE},
     {"export", "FILE.md", "write the conversation as Markdown", run_export, FY_CHAT_NEXT_LINE},
     {"regen", NULL, "answer the last message again", run_regen, FY_CHAT_ANSWER},
-    {"edit", NULL, "change the last message, in $EDITOR or in the line, and send it again", run_edit,
-     FY_CHAT_EDIT},
+    {"edit", NULL, "change the last message, in $EDITOR or in the line, and send it again",
+     run_edit, FY_CHAT_EDIT},
     {"undo", NULL, "take the last message and its answer back", run_undo, FY_CHAT_NEXT_LINE},
     {"params", "[NAME [VALUE]]", "show or change how tokens are sampled", run_params,
      FY_CHAT_NEXT_LINE},
@@ -494,9 +494,9 @@ static int run_help(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
 static const char *own_name(fy_span name)
 {
     return fy_span_is(name, "regenerate") || fy_span_is(name, "retry") ? "regen"
-           : fy_span_is(name, "bye") || fy_span_is(name, "exit")        ? "quit"
-           : fy_span_is(name, "clear")                                  ? "reset"
-                                                                        : NULL;
+           : fy_span_is(name, "bye") || fy_span_is(name, "exit")       ? "quit"
+           : fy_span_is(name, "clear")                                 ? "reset"
+                                                                       : NULL;
 }
 
 static const command *find(fy_span name, fy_err *e)
@@ -635,7 +635,8 @@ void fy_chat_complete(const fy_chat_shell *sh, fy_span before, fy_str *insert, f
         c.typed = before;
         consider(&c, word, commands[i].arg != NULL ? " " : "");
     }
-    if (!in_name && (fy_span_is(name, "save") || fy_span_is(name, "load") || fy_span_is(name, "export")))
+    if (!in_name &&
+        (fy_span_is(name, "save") || fy_span_is(name, "load") || fy_span_is(name, "export")))
         consider_files(&c, arg);
     for (size_t i = 0;
          !in_name && fy_span_is(name, "params") && (known = params_name(sh->params, i)) != NULL;

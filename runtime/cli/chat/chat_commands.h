@@ -42,8 +42,8 @@ typedef struct {
     fy_chat_params *params; /* view */
 } fy_chat_shell;
 
-/* Is the line a command? If not, *message is what to send: "//x" sends "/x". A text of several lines is
- * one only if it begins with the name of one. */
+/* Is the line a command? If not, *message is what to send: "//x" sends "/x". A text of several
+ * lines is one only if it begins with the name of one. */
 bool fy_chat_is_command(fy_span line, fy_span *message);
 
 /* Runs the command and appends what to show to *out. FY_EARG for an unknown command (the nearest is

@@ -1,4 +1,5 @@
-/* A message in the user's editor: a file beside others, the program with its arguments, the file back. */
+/* A message in the user's editor: a file beside others, the program with its arguments, the file
+ * back. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 static const char *editor(void)
 {
     const char *visual = getenv("VISUAL"), *plain = getenv("EDITOR");
-    return visual != NULL && *visual != '\0' ? visual : plain != NULL && *plain != '\0' ? plain : NULL;
+    return visual != NULL && *visual != '\0' ? visual
+           : plain != NULL && *plain != '\0' ? plain
+                                             : NULL;
 }
 
 /* The shell splits an editor with arguments, as git and others do: EDITOR='code --wait'. */

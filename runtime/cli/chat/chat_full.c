@@ -1,5 +1,6 @@
-/* A conversation that fills the context: hides its oldest turns from the model, without a word in their
- * place or with the model's own summary of them. */
+/* A conversation that fills the context: hides its oldest turns from the model, without a word in
+ * their place or with the model's own summary of them. */
+#include "base/log.h"
 #include "cli/chat/chat.h"
 #include "model/text_out.h"
 
@@ -92,7 +93,8 @@ static int summarize(fy_chat *c, size_t n, fy_str *out, fy_err *e)
 
 /* --- making room ------------------------------------------------------------------------------ */
 
-/* Tokens of the prompt when so many messages are hidden; a summary is counted with all it may take. */
+/* Tokens of the prompt when so many messages are hidden; a summary is counted with all it may take.
+ */
 static int count(fy_chat *c, size_t hidden, size_t *n, fy_err *e)
 {
     fy_chat_messages *m = &c->messages;
@@ -130,6 +132,8 @@ int fy_chat_make_room(fy_chat *c, const fy_chat_sink *sink, bool *changed, fy_er
     if (!*changed || n > n_ctx)
         return 0; /* the last turn alone is too large: nothing is lost for it */
     size_t upto = hidden + (fy_chat_messages_system(m).ptr != NULL), more = hidden - m->n_hidden;
+    if (c->on_full == FY_FULL_SUMMARIZE)
+        fy_log(FY_LOG_INFO, "the context is full: summarizing its %zu oldest messages", more);
     if (c->on_full == FY_FULL_SUMMARIZE && summarize(c, upto, &summary, e) != 0)
         return -1;
     bool has = summary.len > 0;

@@ -158,7 +158,8 @@ int fy_chat_show_prompt(void *user, fy_span text, const fy_ids *ids, fy_err *e)
 void fy_chat_put_hidden(size_t n, fy_span summary, fy_str *out)
 {
     fy_str_printf(out, "the context is full: the %zu oldest messages %s", n,
-                  summary.ptr != NULL ? "became a summary: " : "are not seen by the model any more");
+                  summary.ptr != NULL ? "became a summary: "
+                                      : "are not seen by the model any more");
     fy_str_add(out, summary.ptr, summary.len);
 }
 

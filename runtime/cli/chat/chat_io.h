@@ -124,8 +124,8 @@ int fy_history_append(const char *path, fy_span entry, fy_err *e);
 
 /* --- a message in an editor ------------------------------------------------------------------- */
 
-/* Lets $VISUAL or $EDITOR change the text, in a file of its owner alone that is removed again. 1: *text
- * is what was written; 0: neither variable is set; FY_EIO when the editor fails. */
+/* Lets $VISUAL or $EDITOR change the text, in a file of its owner alone that is removed again. 1:
+ * *text is what was written; 0: neither variable is set; FY_EIO when the editor fails. */
 int fy_chat_edit_text(fy_str *text, fy_err *e);
 
 /* --- talking ---------------------------------------------------------------------------------- */

@@ -143,10 +143,10 @@ struct fy_chat_line {
     wchar_t prompt[16];
     char bytes[1024]; /* read and not yet handed out */
     size_t at, n;
-    fy_str given; /* comes before what is read: bytes that a terminal might have sent */
+    fy_str given;   /* comes before what is read: bytes that a terminal might have sent */
     size_t n_given; /* of them, handed out */
-    bool dumb;    /* the terminal has no sequences */
-    fy_str typed; /* what stood in the line when it was interrupted */
+    bool dumb;      /* the terminal has no sequences */
+    fy_str typed;   /* what stood in the line when it was interrupted */
 };
 
 /* --- signals while a line is edited ----------------------------------------------------------- */

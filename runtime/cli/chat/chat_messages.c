@@ -291,8 +291,7 @@ void fy_chat_messages_json(const fy_chat_messages *m, fy_str *out)
     fy_str_putc(out, ']');
 }
 
-void fy_chat_messages_ask_summary(const fy_chat_messages *m, size_t n_hidden, size_t n,
-                                  fy_str *out)
+void fy_chat_messages_ask_summary(const fy_chat_messages *m, size_t n_hidden, size_t n, fy_str *out)
 {
     put_seen(m, n_hidden, n_hidden == m->n_hidden, n, out);
     if (!out->oom)

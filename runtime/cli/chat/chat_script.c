@@ -1,5 +1,5 @@
-/* `ferry chat` for scripts: a message and an answer per line, one JSON event per line, or one message
- * alone. */
+/* `ferry chat` for scripts: a message and an answer per line, one JSON event per line, or one
+ * message alone. */
 #include "cli/chat/chat_io.h"
 
 #include <signal.h>
@@ -92,9 +92,10 @@ static int on_hidden(void *user, size_t n, fy_span summary, fy_err *e)
 /* Ends a line that has begun, also on failure. */
 static int answer_line(script *s, fy_err *e)
 {
-    fy_chat_sink sink = {
-        .prompt = s->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .hidden = on_hidden,
-        .user = s};
+    fy_chat_sink sink = {.prompt = s->show_prompt ? fy_chat_show_prompt : NULL,
+                         .piece = on_piece,
+                         .hidden = on_hidden,
+                         .user = s};
     fy_chat_show_begin(&s->show, s->style);
     int rc = add_text(s, e);
     if (rc == 0)
@@ -256,9 +257,10 @@ static bool waits(const fy_chat_messages *m)
 /* On failure the conversation keeps its first n messages. */
 static int answer_with_events(script *s, size_t n, fy_err *e)
 {
-    fy_chat_sink sink = {
-        .prompt = s->show_prompt ? on_prompt_event : NULL, .piece = on_piece_event,
-        .hidden = on_hidden_event, .user = s};
+    fy_chat_sink sink = {.prompt = s->show_prompt ? on_prompt_event : NULL,
+                         .piece = on_piece_event,
+                         .hidden = on_hidden_event,
+                         .user = s};
     if (fy_chat_answer_next(s->chat, &sink, &s->answer, e) != 0) {
         fy_chat_messages_cut(&s->chat->messages, n);
         return -1;

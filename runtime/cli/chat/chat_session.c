@@ -255,11 +255,8 @@ static int generate(listener *l, fy_err *e)
 {
     fy_chat *c = l->c;
     fy_chat_answer *a = l->a;
-    fy_generate_params p = {.n = c->n,
-                            .token = on_token,
-                            .grammar = c->grammar,
-                            .holds = grammar_holds,
-                            .user = l};
+    fy_generate_params p = {
+        .n = c->n, .token = on_token, .grammar = c->grammar, .holds = grammar_holds, .user = l};
     if (fy_engine_generate(c->engine, c->sampler, &c->splice.ids, &p, &a->timing, &a->why, e) != 0)
         return -1;
     if (a->why == FY_STOP_INTERRUPT && a->ids.n == 0)

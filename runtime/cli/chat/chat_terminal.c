@@ -19,9 +19,10 @@ typedef struct {
     fy_str typed;         /* its last line */
     fy_chat_show show;
     fy_chat_answer answer;
-    fy_str out;  /* scratch */
-    int presses; /* of Ctrl-C, since something else was done */
-    size_t replaces; /* the next message takes the place of this one and all after it; from 1; 0: none */
+    fy_str out;      /* scratch */
+    int presses;     /* of Ctrl-C, since something else was done */
+    size_t replaces; /* the next message takes the place of this one and all after it; from 1; 0:
+                        none */
 } terminal;
 
 /* --- output ----------------------------------------------------------------------------------- */
@@ -130,9 +131,10 @@ static int after_signals(terminal *t, fy_err *e)
 /* 1: the model answered; 0: it did not, and the user was shown why. */
 static int answer(terminal *t, fy_err *e)
 {
-    fy_chat_sink sink = {
-        .prompt = t->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .hidden = on_hidden,
-        .user = t};
+    fy_chat_sink sink = {.prompt = t->show_prompt ? fy_chat_show_prompt : NULL,
+                         .piece = on_piece,
+                         .hidden = on_hidden,
+                         .user = t};
     fy_err why = {0};
     fy_chat_show_begin(&t->show, t->style);
     fy_signals_last_words(t->style.colour ? "\033[0m\n" : "\n");
@@ -181,8 +183,8 @@ static int answer_again(terminal *t, fy_err *e)
     return rc < 0 ? -1 : 0;
 }
 
-/* The message at index `from` and all after it give way to `text`; they come back when there is no answer
- * to it. */
+/* The message at index `from` and all after it give way to `text`; they come back when there is no
+ * answer to it. */
 static int replace_message(terminal *t, size_t from, fy_span text, fy_err *e)
 {
     fy_chat_messages *m = &t->sh->chat->messages;

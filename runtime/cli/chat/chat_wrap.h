@@ -1,6 +1,6 @@
 /* Text for a terminal, wrapped at words while it streams: a word is shown as it comes, and when it
- * does not fit it is taken back and begins the next line. Lines inside ``` fences are code: they are
- * left to the terminal, so that they can be copied. */
+ * does not fit it is taken back and begins the next line. Lines inside ``` fences are code: they
+ * are left to the terminal, so that they can be copied. */
 #ifndef FY_CLI_CHAT_WRAP_H
 #define FY_CLI_CHAT_WRAP_H
 
@@ -10,12 +10,12 @@
 
 /* Zero-initialise. */
 typedef struct {
-    int columns;        /* of the terminal; 0: nothing is wrapped. May change between calls. */
-    int at;             /* columns taken of the current line */
-    char word[256];     /* its last word, as far as it has come */
-    int word_bytes;     /* of it; -1: it is too long to be taken back */
+    int columns;    /* of the terminal; 0: nothing is wrapped. May change between calls. */
+    int at;         /* columns taken of the current line */
+    char word[256]; /* its last word, as far as it has come */
+    int word_bytes; /* of it; -1: it is too long to be taken back */
     int word_columns;
-    int n_ticks;        /* ` at the beginning of the line; -1: there was something else */
+    int n_ticks; /* ` at the beginning of the line; -1: there was something else */
     bool in_code;
 } fy_chat_wrap;
 

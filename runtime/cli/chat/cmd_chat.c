@@ -15,7 +15,8 @@ typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
     fy_grammar_options structured;
-    const char *prompt, *system, *system_file, *system_prompt_file, *chat_template, *device, *serial;
+    const char *prompt, *system, *system_file, *system_prompt_file, *chat_template, *device,
+        *serial;
     fy_opt_list template_args;
     int64_t n, cache_size;
     int think, on_full;
@@ -23,9 +24,9 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    FY_ROWS_MODEL
-    FY_LINE_STR_AS("Conversation", "prompt", "p", "TEXT", prompt,
-                   "Answer this one message and exit; nothing is read from standard input."),
+    FY_ROWS_MODEL FY_LINE_STR_AS(
+        "Conversation", "prompt", "p", "TEXT", prompt,
+        "Answer this one message and exit; nothing is read from standard input."),
     {.group = "Conversation",
      .name = "system",
      .kind = FY_OPT_STR,
@@ -85,9 +86,10 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_CHOICE,
      .arg = "stop|drop|summarize",
      .offset = offsetof(options, on_full),
-     .help = "When the context has no room for an answer: fail, hide the oldest turns from the model, "
-             "or give it its own summary of them; it is said each time. Default: drop on a terminal, "
-             "else stop."},
+     .help =
+         "When the context has no room for an answer: fail, hide the oldest turns from the model, "
+         "or give it its own summary of them; it is said each time. Default: drop on a terminal, "
+         "else stop."},
     FY_ROWS_SAMPLING,
     FY_ROWS_GRAMMAR,
     {.group = "Output",
@@ -202,8 +204,8 @@ static int open_all(job *j, fy_err *e)
     return 0;
 }
 
-/* One line that fits the terminal: a name that is too long is cut in its middle, as its end tells the
- * type. */
+/* One line that fits the terminal: a name that is too long is cut in its middle, as its end tells
+ * the type. */
 static void greet(const job *j)
 {
     const options *o = j->o;
@@ -212,16 +214,21 @@ static void greet(const job *j)
     const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
     const int columns = fy_terminal_columns(STDERR_FILENO, 80), n = (int)strlen(name);
     char rest[64];
-    int n_rest = snprintf(rest, sizeof rest, columns < 80 ? ", %u tokens; /help"
-                                                          : ", %u tokens of context; /help lists the commands",
+    int n_rest = snprintf(rest, sizeof rest,
+                          columns < 80 ? ", %u tokens; /help"
+                                       : ", %u tokens of context; /help lists the commands",
                           fy_session_n_ctx(j->engine.session));
     int room = columns - 1 - n_rest, half = (room - 3) / 2;
+    const char *end = name + (n > half ? n - half : 0);
+    while (((unsigned char)*end & 0xC0) == 0x80) /* whole characters */
+        end++;
     fy_log(FY_LOG_DEBUG, "model %s, template %s", fy_engine_model_path(&j->engine),
            fy_chat_template_name(j->chat.template));
     if (n <= room || half < 4)
         fy_log(FY_LOG_INFO, "%s%s", name, rest);
     else
-        fy_log(FY_LOG_INFO, "%.*s...%s%s", half, name, name + n - half, rest);
+        fy_log(FY_LOG_INFO, "%.*s...%s%s", (int)fy_utf8_complete(name, (size_t)half), name, end,
+               rest);
 }
 
 static int at_terminal(job *j, fy_show_style style, fy_err *e)
@@ -302,14 +309,16 @@ const fy_verb fy_verb_chat = {
         "Holds a conversation. At a terminal: type a message, read the answer as it comes; /help "
         "lists the commands. Ctrl-C stops an answer, pressed again it leaves; Ctrl-D leaves. "
         "Nothing is computed twice: the part of the conversation in the cache is reused, and "
-        "--verbose shows how much.\n\n"
+        "--verbose shows how much. When the context is full the model no longer sees the oldest "
+        "turns, which is reported; --on-full chooses.\n\n"
         "With -p the answer to one message goes to standard output as it is, and that is all.\n\n"
         "Otherwise every line of standard input is a message, empty ones excepted, and every "
         "answer becomes one line of standard output: a newline inside it is written \\n, a return "
         "\\r and a backslash \\\\, so that printf %b shows it as it was. There are no commands "
         "then. The first failure ends the program.\n\n"
-        "With --json standard output gets events: ready, token, answer, error, and prompt with "
-        "--show-prompt. A line of input may be a JSON object: a message with role and content, or "
+        "With --json standard output gets events: ready, token, answer, error, hidden when the "
+        "context was full, and prompt with --show-prompt. A line of input may be a JSON object: a "
+        "message with role and content, or "
         "a whole conversation as messages. A failure is an event and the program continues; SIGINT "
         "stops an answer.\n\n"
         "A value of sampling comes from its option, else from the workspace's hparams.json, else "

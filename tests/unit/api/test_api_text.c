@@ -41,7 +41,7 @@ static void a_text_ends_before_its_first_stop_string(void **state)
     int32_t stop;
     char out[200];
     assert_ok(ferry_text_new(m, FERRY_TEXT_CONTINUES, stops, 3, &t, &error));
-    ferry_model_free(m); /* the text keeps what it needs */
+    ferry_model_free(m);                      /* the text keeps what it needs */
     for (int round = 0; round < 2; round++) { /* and starts over after its end */
         add_all(t, &stop, out);
         assert_string_equal(out, ", there was");

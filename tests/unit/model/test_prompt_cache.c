@@ -50,7 +50,8 @@ static fy_model *open_tiny(uint32_t n_layer)
 static fy_session *begin(const fy_model *m, fy_type k, fy_type v, uint32_t n_ctx, uint32_t n_seq)
 {
     fy_err e = {0};
-    fy_session_params p = {.n_ctx = n_ctx, .type_k = k, .type_v = v, .n_threads = 1, .n_seq = n_seq};
+    fy_session_params p = {
+        .n_ctx = n_ctx, .type_k = k, .type_v = v, .n_threads = 1, .n_seq = n_seq};
     fy_session *s = fy_session_new(m, &p, &e);
     assert_non_null(s);
     return s;
@@ -108,7 +109,8 @@ static void ranges_go_from_any_sequence_to_any_other(void **state)
         float want[V], got[V];
         fy_session *a = begin(m, types[i][0], types[i][1], 100, 1);
         eval(a, 0, 50, NULL);
-        uint8_t *first = malloc(fy_session_seq_bytes(a, 20)), *rest = malloc(fy_session_seq_bytes(a, 30));
+        uint8_t *first = malloc(fy_session_seq_bytes(a, 20)),
+                *rest = malloc(fy_session_seq_bytes(a, 30));
         assert_int_equal(fy_session_seq_read(a, 0, 0, 20, first, &e), 0);
         assert_int_equal(fy_session_seq_read(a, 0, 20, 50, rest, &e), 0);
         eval(a, 50, T, want);
@@ -249,14 +251,29 @@ static void a_file_that_contradicts_itself_is_refused(void **state)
         uint32_t value;
         const char *words;
     } cases[] = {
-        {8, 2, "version 2"},      {52, 77, "types"},       {56, 2, "do not take"},
-        {60, 0, "do not take"},   {60, ~0u, "do not take"}, {64, 0, "do not take"},
-        {64, ~0u, "do not take"}, {68, 0, "do not take"},  {72, 1u << 30, "do not take"},
-        {80, 0, "do not take"},   {80, ~0u, "do not take"}, {80, 9, "do not take"},
-        {84, 3, "3 blocks"},      {84, 8, "8 blocks"},     {88, 1, "expected 1"},
-        {96, ~0u, "token 0"},     {136, 7, "kind 7"},      {136, 2, "two blocks of values"},
-        {140, 2, "layer 2"},      {140, 1, "two blocks of keys"},
-        {144, 1, "positions 1"},  {148, 9, "to 9"},        {152, 8, "in 8 bytes"},
+        {8, 2, "version 2"},
+        {52, 77, "types"},
+        {56, 2, "do not take"},
+        {60, 0, "do not take"},
+        {60, ~0u, "do not take"},
+        {64, 0, "do not take"},
+        {64, ~0u, "do not take"},
+        {68, 0, "do not take"},
+        {72, 1u << 30, "do not take"},
+        {80, 0, "do not take"},
+        {80, ~0u, "do not take"},
+        {80, 9, "do not take"},
+        {84, 3, "3 blocks"},
+        {84, 8, "8 blocks"},
+        {88, 1, "expected 1"},
+        {96, ~0u, "token 0"},
+        {136, 7, "kind 7"},
+        {136, 2, "two blocks of values"},
+        {140, 2, "layer 2"},
+        {140, 1, "two blocks of keys"},
+        {144, 1, "positions 1"},
+        {148, 9, "to 9"},
+        {152, 8, "in 8 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memcpy(q, p, n);

@@ -127,7 +127,8 @@ static fy_stops *stops_of(const char *const *texts, size_t n)
     return s;
 }
 
-/* Feeds pieces until a stop string is found. `steps`: what has been shown after each, "|" between. */
+/* Feeds pieces until a stop string is found. `steps`: what has been shown after each, "|" between.
+ */
 static void stops_show(const char *stop, const char *const *pieces, size_t n, const char *steps)
 {
     fy_stops *stops = stops_of(&stop, 1);
@@ -145,8 +146,8 @@ static void stops_show(const char *stop, const char *const *pieces, size_t n, co
     fy_text_out_release(&t);
     fy_stops_free(stops);
 }
-#define STOPS_SHOW(stop, steps, ...)                                                   \
-    stops_show(stop, (const char *[]){__VA_ARGS__},                                    \
+#define STOPS_SHOW(stop, steps, ...)                \
+    stops_show(stop, (const char *[]){__VA_ARGS__}, \
                sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *), steps)
 
 static void the_beginning_of_a_stop_string_waits(void **state)
@@ -190,7 +191,8 @@ static void a_stop_string_ends_the_tokens_text(void **state)
     fy_stops_free(stops);
 }
 
-/* Any bytes, any stop strings, any tokens: what is shown is the text before the first, as a whole. */
+/* Any bytes, any stop strings, any tokens: what is shown is the text before the first, as a whole.
+ */
 static void however_it_falls_on_tokens_the_text_is_the_same(void **state)
 {
     (void)state;

@@ -11,7 +11,8 @@
 
 #include "cli/chat/chat_wrap.h"
 
-/* What a terminal of so many columns shows: ASCII, \n, CSI n G, CSI K, and the wrap of a full row. */
+/* What a terminal of so many columns shows: ASCII, \n, CSI n G, CSI K, and the wrap of a full row.
+ */
 static void screen(const fy_str *bytes, int columns, fy_str *rows)
 {
     fy_str row = {0};
