@@ -35,7 +35,7 @@ allowed() {
     workspace/npu) echo "$engine cli hub workspace/data" ;;
     workspace/compile) echo "$engine cli hub workspace/data workspace/npu" ;;
     workspace/pack) echo "$engine policy cli cli/measure hub workspace/data workspace/npu workspace/compile" ;;
-    workspace/phone) echo "$engine policy cli cli/measure hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
+    workspace/phone) echo "$engine policy cli cli/chat cli/measure hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
     esac
 }
 module_of() { # the path of a source file, or of a header as it is included -> module

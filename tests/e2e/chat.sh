@@ -111,6 +111,14 @@ check_equal "--system-prompt-file is --system-file" \
 check_equal "--system and --system-file are the same" \
     "$(chat --json --show-prompt -n 1 --system 'Be kind.' <<<hi | jq -c 'select(.event == "prompt").text')" \
     "$(chat --json --show-prompt -n 1 --system-file "$TMP/system" <<<hi | jq -c 'select(.event == "prompt").text')"
+# commands about the model, which `chat --device` asks for
+printf '%s\n' '{"command":"/params temp 0.5"}' '{"command":"/tokens","messages":[{"role":"user","content":"hi"}]}' '{"command":"/save x"}' \
+    '{"command":"/params temp much"}' | chat --json -n 1 >"$TMP/events" 2>/dev/null || status=$?
+check_equal "commands give what they show, and no answer" 'ready command command error error' "$(jq -r .event "$TMP/events" | xargs)"
+check_equal "a value is set" 'temp 0.5' "$(jq -r 'select(.event == "command").text' "$TMP/events" | head -1 | xargs)"
+check "tokens are counted" grep -qE '^[0-9]+ of 1024 tokens' <<<"$(jq -r 'select(.event == "command").text' "$TMP/events")"
+check_equal "others are refused" '"command": expected /params or /tokens' "$(jq -r 'select(.event == "error").message' "$TMP/events" | head -1)"
+check "nothing is written" bash -c '! [ -e x ]'
 
 # --- the context --------------------------------------------------------------------------------------------------
 

@@ -77,6 +77,18 @@ typedef struct {
 int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *s, int *status,
                         fy_err *e);
 
+/* A command that reads and writes lines. Its standard error goes to ours. */
+typedef struct fy_adb_talk fy_adb_talk;
+#define FY_ADB_LINE_MAX (16u << 20) /* bytes of a line */
+fy_adb_talk *fy_adb_talk_open(const fy_adb *a, const char *cmd, fy_err *e);
+void fy_adb_talk_close(fy_adb_talk *t); /* NULL is fine; the command gets SIGHUP */
+int fy_adb_talk_send(fy_adb_talk *t, const void *p, size_t n, fy_err *e);
+/* Its next line, without the end: 1; 2: none within wait_ms; 0: it has ended with *status; -1: the
+ * connection was lost. An interrupt ends the wait, and is the caller's to look at. */
+int fy_adb_talk_line(fy_adb_talk *t, int wait_ms, fy_str *line, int *status, fy_err *e);
+void fy_adb_talk_end(fy_adb_talk *t, double most_s); /* ends its input and waits for it to end */
+void fy_adb_talk_interrupt(fy_adb_talk *t); /* SIGINT to it, also while fy_interrupted is set */
+
 /* The `exec:` service: a connected, blocking socket whose two directions are the command's raw
  * standard input and output (its standard error is lost); the caller closes it. -1 on failure. adb
  * cannot close one direction only: a command that reads has to know by itself where its input ends,

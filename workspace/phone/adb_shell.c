@@ -133,10 +133,6 @@ enum {
     CTRL_D = 4, /* what a terminal makes of them */
 };
 
-/* Without a terminal the shell says its process id first, on the standard error, so that an
- * interrupt can be sent to its process group: the protocol itself has no signals. */
-static const char announce[] = "echo \"ferry-pid $$\" >&2; ", announced[] = "ferry-pid ";
-
 typedef struct {
     const fy_adb *a;
     const fy_adb_streams *s;
@@ -274,21 +270,25 @@ static void make_cooked(stream *t)
 
 /* --- interrupts ------------------------------------------------------------------------------- */
 
-static void pass_on(stream *t)
+void fy_adb_pass_interrupt(const fy_adb *a, long pid, fy_adb_link *passer)
 {
     char command[160];
-    if (t->s->tty) {
-        queue(t, FY_ADB_STDIN, &(char){CTRL_C}, 1);
-        return;
-    }
     /* The group is asked for here and now: under adbd it is the shell's own id. */
     snprintf(command, sizeof command,
              "g=$(sed 's/.*) . [0-9]* //;s/ .*//' /proc/%ld/stat) && "
              "[ \"$g\" -gt 1 ] && kill -INT -\"$g\"",
-             t->pid);
-    fy_adb quick = *t->a;
+             pid);
+    fy_adb quick = *a;
     quick.at.answer_s = quick.at.answer_s < PASS_ON_S ? quick.at.answer_s : PASS_ON_S;
-    fy_adb_service(&quick, &t->passer, "shell,v2,raw:", command, NULL);
+    fy_adb_service(&quick, passer, "shell,v2,raw:", command, NULL);
+}
+
+static void pass_on(stream *t)
+{
+    if (t->s->tty)
+        queue(t, FY_ADB_STDIN, &(char){CTRL_C}, 1);
+    else
+        fy_adb_pass_interrupt(t->a, t->pid, &t->passer);
 }
 
 /* Between any two waits. */
@@ -402,6 +402,7 @@ static int put_text(stream *t, int fd, const void *p, size_t n, fy_err *e)
 /* The standard error without the announcement in front of it. */
 static int put_error(stream *t, const unsigned char *p, size_t n, fy_err *e)
 {
+    static const char announced[] = FY_ADB_ANNOUNCED;
     const size_t prefix = sizeof announced - 1;
     while (!t->line_over && n > 0) {
         t->line[t->n_line++] = (char)*p++;
@@ -482,7 +483,7 @@ static void service_name(const fy_adb_streams *s, fy_str *out)
     if (s->tty && term != NULL && *term != '\0' && strspn(term, plain) == strlen(term))
         fy_str_printf(out, "TERM=%s,", term);
     fy_str_puts(out, s->tty ? "pty:" : "raw:");
-    fy_str_puts(out, s->tty ? "" : announce);
+    fy_str_puts(out, s->tty ? "" : FY_ADB_ANNOUNCE);
 }
 
 int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *s, int *status,

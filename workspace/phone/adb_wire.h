@@ -128,6 +128,13 @@ int fy_adb_take_okay(fy_adb_link *l, bool of_phone, fy_err *e);
 int fy_adb_service(const fy_adb *a, fy_adb_link *l, const char *service, const char *arg,
                    fy_err *e);
 
+/* In front of a command: the shell says its process id first, on the standard error, so that an
+ * interrupt can be sent to its process group; the protocol itself has no signals. */
+#define FY_ADB_ANNOUNCE  "echo \"" FY_ADB_ANNOUNCED "$$\" >&2; "
+#define FY_ADB_ANNOUNCED "ferry-pid "
+/* SIGINT to the group of that process, by a connection of its own, which stays open. */
+void fy_adb_pass_interrupt(const fy_adb *a, long pid, fy_adb_link *passer);
+
 extern const char fy_adb_lost[]; /* the message about a connection that ended too early */
 
 /* What adb's word for a phone's state, or its refusal, means and what to do about it: *e. */

@@ -15,7 +15,9 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "workspace/pack/workspace.h"
+#include "cli/chat/chat_io.h"
 #include "workspace/phone/adb.h"
+#include "workspace/phone/phone_chat.h"
 #include "workspace/phone/phone_model.h"
 #include "workspace/phone/phone_workspace.h"
 
@@ -32,6 +34,7 @@ typedef struct {
     fy_adb *a;    /* owned */
     char *dir;    /* owned; of the workspace on the phone whose program runs; NULL: none yet */
     char *exec;   /* owned; command line of the runtime that came with it; NULL: bin/ferry */
+    bool typed;   /* a chat at this terminal, whose model alone is there */
     char *temp;   /* owned; directory for this call on the phone; NULL: none */
     place *place; /* owned; [n_opts] */
     fy_push_helper helper; /* owned; the program of this installation, once it is needed */
@@ -410,6 +413,15 @@ static void put_words(remote *r)
     fy_str_release(&word);
 }
 
+static bool verbose(const fy_call *c)
+{
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        if (strcmp(c->v->opts[i].name, "verbose") == 0)
+            return *(const bool *)((const char *)c->o + c->v->opts[i].offset);
+    }
+    return false;
+}
+
 static int make_command(remote *r, fy_err *e)
 {
     if (r->used.len > 0) /* ferry list --device shows it, and the cache drops what was not used */
@@ -422,6 +434,8 @@ static int make_command(remote *r, fy_err *e)
         return -1;
     fy_str_putc(&r->cmd, ' ');
     fy_str_puts(&r->cmd, r->c->v->name);
+    if (r->typed) /* what is given counts more; what is to be said is said here */
+        fy_str_printf(&r->cmd, " --json --on-full=drop%s", verbose(r->c) ? "" : " --quiet");
     put_words(r);
     return r->cmd.oom ? fy_nomem(e) : 0;
 }
@@ -471,8 +485,11 @@ static int run(remote *r, int *status, fy_err *e)
     r->place = calloc(r->c->v->n_opts + 1, sizeof *r->place);
     if (r->place == NULL)
         return fy_nomem(e);
-    if (map_files(r, true, e) != 0 || map_files(r, false, e) != 0 || make_command(r, e) != 0 ||
-        talk(r, status, e) != 0)
+    if (map_files(r, true, e) != 0 || map_files(r, false, e) != 0 || make_command(r, e) != 0)
+        return -1;
+    if (r->typed)
+        return fy_phone_chat(r->a, fy_str_z(&r->cmd), r->c->o, status, e);
+    if (talk(r, status, e) != 0)
         return -1;
     int sig = fy_signals_take(); /* what was made until the interrupt is worth as much as here */
     int rc = fetch_all(r, e);
@@ -496,6 +513,8 @@ int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
     if (serial == NULL)
         return fy_fail(e, FY_EARG, "--device and --serial name two phones: give one of them");
     remote r = {.c = c, .a = fy_adb_open(serial, e), .cache_bytes = cache_size(c)};
+    r.typed = strcmp(c->v->name, "chat") == 0 && fy_chat_is_typed(c->o) &&
+              terminal_is_ours(STDIN_FILENO);
     int rc = r.a != NULL ? run(&r, status, e) : -1;
     for (size_t i = 0; r.place != NULL && i < c->v->n_opts; i++) {
         fy_out_abort(r.place[i].out);

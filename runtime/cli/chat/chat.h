@@ -106,10 +106,25 @@ typedef enum {                    /* in the order of --on-full */
                FY_FULL_SUMMARIZE, /* it sees its own summary of them */
 } fy_on_full;
 
+typedef struct fy_chat_sink fy_chat_sink;
+typedef struct fy_chat_answer fy_chat_answer;
+
+/* A model that computes somewhere else, for a conversation that is kept here. */
 typedef struct {
-    fy_engine *engine;          /* view */
-    fy_chat_template *template; /* view */
-    const char *const *args;    /* view: [n_args] variables of the template, "KEY=VALUE" */
+    /* As fy_chat_answer_next; *content is the message that the answer becomes. It may hide some. */
+    int (*answer)(void *user, fy_chat_messages *m, const fy_chat_sink *sink, fy_chat_answer *a,
+                  fy_str *content, fy_err *e);
+    /* A command about the model, "/params temp 0.7", and what it shows. */
+    int (*command)(void *user, const fy_chat_messages *m, fy_span line, fy_str *out, fy_err *e);
+    void *user;
+    uint32_t n_ctx; /* of its context */
+} fy_chat_remote;
+
+typedef struct {
+    const fy_chat_remote *remote; /* view; NULL: engine, template and sampler are here */
+    fy_engine *engine;            /* view */
+    fy_chat_template *template;   /* view */
+    const char *const *args;      /* view: [n_args] variables of the template, "KEY=VALUE" */
     size_t n_args;
     fy_sampler *sampler;   /* view */
     fy_matcher *grammar;   /* view: of every answer, after its thinking; NULL: none */
@@ -129,23 +144,23 @@ typedef struct {
     const fy_think *think;
 } fy_chat_piece;
 
-typedef struct {
+struct fy_chat_sink {
     int (*prompt)(void *user, fy_span text, const fy_ids *ids, fy_err *e); /* may be NULL */
     int (*piece)(void *user, const fy_chat_piece *p, fy_err *e);
     /* n messages more are hidden; ptr NULL: without a summary. */
     int (*hidden)(void *user, size_t n, fy_span summary, fy_err *e);
     void *user;
-} fy_chat_sink;
+};
 
 /* Zero-initialise; may be used again and again. */
-typedef struct {
+struct fy_chat_answer {
     fy_str thinking, text;
     fy_ids ids; /* what was generated, without an end token */
     fy_stop why;
     fy_span stop_string; /* that ended it (FY_STOP_STRING); view of the chat's */
     fy_timing timing;
     uint32_t n_used, n_ctx; /* positions of the context, taken and all */
-} fy_chat_answer;
+};
 
 /* Answers the conversation as it stands and appends the answer to it, thinking included: the
  * template decides what to keep of it. On failure, and on an interrupt before the first token

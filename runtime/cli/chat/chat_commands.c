@@ -534,6 +534,12 @@ bool fy_chat_is_command(fy_span line, fy_span *message)
            find(first_word((fy_span){line.ptr + 1, line.len - 1}, &rest), NULL) != NULL;
 }
 
+bool fy_chat_asks_model(fy_span line)
+{
+    fy_span arg, name = first_word(line, &arg);
+    return fy_span_is(name, "/params") || fy_span_is(name, "/tokens");
+}
+
 int fy_chat_command(fy_chat_shell *sh, fy_span line, fy_str *out, fy_chat_next *next, fy_err *e)
 {
     fy_span arg, name = first_word((fy_span){line.ptr + 1, line.len - 1}, &arg);
@@ -544,7 +550,11 @@ int fy_chat_command(fy_chat_shell *sh, fy_span line, fy_str *out, fy_chat_next *
         return fy_fail(e, FY_EARG, "/%s takes no argument", c->name);
     if (arg.len == 0 && c->arg != NULL && c->arg[0] != '[')
         return fy_fail(e, FY_EARG, "/%s needs its argument: /%s %s", c->name, c->name, c->arg);
-    if (c->run(sh, arg, out, e) != 0)
+    const fy_chat_remote *r = sh->chat->remote;
+    int rc = r != NULL && fy_chat_asks_model(line)
+                 ? r->command(r->user, &sh->chat->messages, line, out, e)
+                 : c->run(sh, arg, out, e);
+    if (rc != 0)
         return -1;
     *next = c->next;
     return out->oom ? fy_nomem(e) : 0;

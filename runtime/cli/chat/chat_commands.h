@@ -50,6 +50,9 @@ bool fy_chat_is_command(fy_span line, fy_span *message);
  * named) or one without its argument. */
 int fy_chat_command(fy_chat_shell *sh, fy_span line, fy_str *out, fy_chat_next *next, fy_err *e);
 
+/* Is it a command about the model, which works where the model is: /params, /tokens? */
+bool fy_chat_asks_model(fy_span line);
+
 /* Completes commands, names of parameters and of files. before: the line up to the cursor. *insert:
  * its completion; *list: the candidates, if there are several. */
 void fy_chat_complete(const fy_chat_shell *sh, fy_span before, fy_str *insert, fy_str *list);

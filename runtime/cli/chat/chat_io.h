@@ -146,6 +146,13 @@ int fy_chat_lines(fy_chat *c, fy_show_style style, bool show_prompt, fy_err *e);
 /* --json: a line is a message as plain text, a JSON message, or {"messages": [...]}, a whole
  * conversation; standard output gets events. A failure is an event, and the last one is that of the
  * program. SIGINT stops an answer; between answers it ends the program. */
-int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e);
+int fy_chat_json(fy_chat_shell *sh, bool show_prompt, fy_err *e);
+
+/* --- a chat whose model is on the phone (cmd_chat.c) ------------------------------------------ */
+
+/* options: of a call of chat. Does somebody type and read here? */
+bool fy_chat_is_typed(const void *options);
+/* The terminal, the commands and the files of such a call; the model answers elsewhere. */
+int fy_chat_typed(void *options, const fy_chat_remote *remote, fy_err *e);
 
 #endif

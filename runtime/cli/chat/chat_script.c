@@ -3,15 +3,17 @@
 #include "cli/chat/chat_io.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/terminal.h"
 
 typedef struct {
+    fy_chat_shell *shell; /* view; NULL: without commands */
     fy_chat *chat;
     fy_show_style style;
     bool show_prompt;
@@ -172,12 +174,15 @@ static void event_token(fy_str *out, const fy_chat_piece *p)
     put_token(out, p->id, p->answer, false);
 }
 
-static void event_answer(fy_str *out, const fy_chat_answer *a)
+static void event_answer(fy_str *out, const fy_chat_answer *a, const fy_str *content)
 {
     fy_str_puts(out, "{\"event\":\"answer\"");
-    put_text(out, "text", (fy_span){fy_str_z(&a->text), a->text.len});
+    fy_span text = {fy_str_z(&a->text), a->text.len}, whole = {fy_str_z(content), content->len};
+    put_text(out, "text", text);
     if (a->thinking.len > 0)
         put_text(out, "thinking", (fy_span){a->thinking.ptr, a->thinking.len});
+    if (!fy_span_eq(text, whole))
+        put_text(out, "content", whole);
     fy_str_printf(out, ",\"stop\":\"%s\"", fy_stop_name(a->why));
     if (a->why == FY_STOP_STRING)
         put_text(out, "stop_string", a->stop_string);
@@ -254,6 +259,62 @@ static bool waits(const fy_chat_messages *m)
     return fy_chat_messages_ends_in(m, "user") || fy_chat_messages_ends_in(m, "tool");
 }
 
+/* --- commands --- */
+
+typedef struct {
+    char *command; /* owned; NULL: there is none */
+    bool messages;
+} request;
+
+static int note_messages(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    (void)t;
+    *(bool *)at = true;
+    return fy_json_skip(j, e);
+}
+
+/* Reads "command" of a JSON line. What is not an object, or not JSON, has none. */
+static request request_of(const fy_str *line)
+{
+    static const fy_json_row rows[] = {
+        FY_JSON_FIELD(TEXT, "command", request, command, false),
+        {.key = "messages",
+         .type = FY_JSON_ROW_TAKE,
+         .offset = offsetof(request, messages),
+         .take = note_messages},
+    };
+    const fy_json_table table = {FY_JSON_ROWS(rows)};
+    request r = {0};
+    fy_span text = {fy_str_z(line), line->len};
+    if (text.ptr[strspn(text.ptr, " \t")] != '{' ||
+        fy_json_document_of(text, &table, &r, NULL) == 0)
+        return r;
+    free(r.command);
+    return (request){0};
+}
+
+/* {"command": "/params temp 0.7"}; "messages" beside it are the conversation from then on. */
+static int command_event(script *s, const request *r, fy_err *e)
+{
+    size_t n;
+    fy_chat_next next;
+    fy_str shown = {0};
+    if (!fy_chat_asks_model(fy_span_of(r->command)))
+        return fy_fail(e, FY_EARG, "\"command\": expected /params or /tokens");
+    if (r->messages && take_line(s, &n, e) != 0)
+        return -1;
+    int rc = fy_chat_command(s->shell, fy_span_of(r->command), &shown, &next, e);
+    if (rc == 0) {
+        fy_str_puts(&s->out, "{\"event\":\"command\"");
+        put_text(&s->out, "text", (fy_span){fy_str_z(&shown), shown.len});
+        fy_str_puts(&s->out, "}\n");
+        s->out.oom |= shown.oom;
+        rc = flush(s, e);
+    }
+    fy_str_release(&shown);
+    return rc;
+}
+
 /* On failure the conversation keeps its first n messages. */
 static int answer_with_events(script *s, size_t n, fy_err *e)
 {
@@ -265,7 +326,8 @@ static int answer_with_events(script *s, size_t n, fy_err *e)
         fy_chat_messages_cut(&s->chat->messages, n);
         return -1;
     }
-    event_answer(&s->out, &s->answer);
+    const fy_chat_messages *m = &s->chat->messages;
+    event_answer(&s->out, &s->answer, &m->items[m->n - 1].content);
     log_end(FY_LOG_INFO, s);
     return flush(s, e);
 }
@@ -273,6 +335,12 @@ static int answer_with_events(script *s, size_t n, fy_err *e)
 static int answer_event(script *s, fy_err *e)
 {
     size_t n;
+    request r = request_of(&s->line);
+    if (r.command != NULL) {
+        int rc = command_event(s, &r, e);
+        free(r.command);
+        return rc;
+    }
     if (take_line(s, &n, e) != 0)
         return -1;
     return waits(&s->chat->messages) ? answer_with_events(s, n, e) : 0;
@@ -300,9 +368,9 @@ static int begin_events(script *s, fy_err *e)
     return flush(s, e);
 }
 
-int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e)
+int fy_chat_json(fy_chat_shell *sh, bool show_prompt, fy_err *e)
 {
-    script s = {.chat = c, .show_prompt = show_prompt};
+    script s = {.shell = sh, .chat = sh->chat, .show_prompt = show_prompt};
     fy_err last = {0};
     int rc;
     if (begin_events(&s, e) != 0) {

@@ -283,6 +283,16 @@ static int answer_prompt(listener *l, fy_span prompt, fy_err *e)
     return fy_chat_splice_answer(&c->splice, c->engine->vocab, a->ids.id, a->ids.n, e);
 }
 
+static int answer_remotely(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a, fy_err *e)
+{
+    fy_str content = {0};
+    int rc = c->remote->answer(c->remote->user, &c->messages, sink, a, &content, e);
+    if (rc == 0)
+        rc = fy_chat_messages_add(&c->messages, "assistant", view(&content), e);
+    fy_str_release(&content);
+    return rc;
+}
+
 int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a, fy_err *e)
 {
     fy_str prompt = {0};
@@ -291,6 +301,8 @@ int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a,
     fy_str_clear(&a->thinking);
     fy_str_clear(&a->text);
     a->ids.n = 0;
+    if (c->remote != NULL)
+        return answer_remotely(c, sink, a, e);
     a->n_ctx = fy_session_n_ctx(c->engine->session);
     bool changed = false;
     int rc = make_prompt(c, true, &prompt, e);

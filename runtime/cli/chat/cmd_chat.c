@@ -164,13 +164,21 @@ static int check_args(const options *o, fy_err *e)
     return 0;
 }
 
+static fy_on_full on_full(const job *j)
+{
+    return j->o->on_full >= 0 ? (fy_on_full)j->o->on_full
+           : j->terminal      ? FY_FULL_DROP
+                              : FY_FULL_STOP;
+}
+
+#define REMEDY                                                                                \
+    "/undo takes the last message back, /reset starts over, and -c N gives a larger context"
+
 static int open_all(job *j, fy_err *e)
 {
     options *o = j->o;
     fy_chat *c = &j->chat;
-    c->remedy = j->terminal ? "/undo takes the last message back, /reset starts over, and -c N "
-                              "gives a larger context"
-                            : "give a larger one with -c, or --on-full drop, or start over";
+    c->remedy = j->terminal ? REMEDY : "give a larger one with -c, or --on-full drop, or start over";
     if (fy_structured_read(&j->structured, &o->structured, e) != 0 || set_system(j, e) != 0 ||
         check_args(o, e) != 0 || fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 ||
@@ -182,9 +190,7 @@ static int open_all(job *j, fy_err *e)
     c->n = o->n;
     c->timings = o->timings;
     c->stops = j->stops;
-    c->on_full = o->on_full >= 0 ? (fy_on_full)o->on_full
-                 : j->terminal   ? FY_FULL_DROP
-                                 : FY_FULL_STOP;
+    c->on_full = on_full(j);
     c->template = fy_chat_template_open(fy_model_gguf(j->engine.model), o->chat_template, e);
     if (c->template == NULL)
         return -1;
@@ -206,7 +212,7 @@ static int open_all(job *j, fy_err *e)
 
 /* One line that fits the terminal: a name that is too long is cut in its middle, as its end tells
  * the type. */
-static void greet(const job *j)
+static void greet(const job *j, uint32_t n_ctx)
 {
     const options *o = j->o;
     const char *path = o->engine.dir != NULL ? o->engine.dir : o->engine.model;
@@ -217,13 +223,14 @@ static void greet(const job *j)
     int n_rest = snprintf(rest, sizeof rest,
                           columns < 80 ? ", %u tokens; /help"
                                        : ", %u tokens of context; /help lists the commands",
-                          fy_session_n_ctx(j->engine.session));
+                          n_ctx);
     int room = columns - 1 - n_rest, half = (room - 3) / 2;
     const char *end = name + (n > half ? n - half : 0);
     while (((unsigned char)*end & 0xC0) == 0x80) /* whole characters */
         end++;
-    fy_log(FY_LOG_DEBUG, "model %s, template %s", fy_engine_model_path(&j->engine),
-           fy_chat_template_name(j->chat.template));
+    if (j->chat.remote == NULL)
+        fy_log(FY_LOG_DEBUG, "model %s, template %s", fy_engine_model_path(&j->engine),
+               fy_chat_template_name(j->chat.template));
     if (n <= room || half < 4)
         fy_log(FY_LOG_INFO, "%s%s", name, rest);
     else
@@ -240,7 +247,8 @@ static int at_terminal(job *j, fy_show_style style, fy_err *e)
     if (!o->no_history)
         history = fy_history_path();
 #endif
-    greet(j);
+    const fy_chat_remote *r = j->chat.remote;
+    greet(j, r != NULL ? r->n_ctx : fy_session_n_ctx(j->engine.session));
     int rc = fy_chat_terminal(&sh, style, history, o->show_prompt, e);
     free(history);
     return rc;
@@ -260,17 +268,36 @@ static int talk(job *j, fy_err *e)
     if (o->prompt != NULL)
         return fy_chat_once(&j->chat, style, o->json, o->show_prompt, fy_span_of(o->prompt), e);
     if (o->json)
-        return fy_chat_json(&j->chat, o->show_prompt, e);
+        return fy_chat_json(&(fy_chat_shell){&j->chat, &j->params}, o->show_prompt, e);
     return j->terminal ? at_terminal(j, style, e)
                        : fy_chat_lines(&j->chat, style, o->show_prompt, e);
 }
+
+bool fy_chat_is_typed(const void *opaque)
+{
+    const options *o = opaque;
+    return !o->json && o->prompt == NULL && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+#ifndef FERRY_DEVICE
+int fy_chat_typed(void *opaque, const fy_chat_remote *remote, fy_err *e)
+{
+    job j = {.o = opaque,
+             .terminal = true,
+             .params = {.rows = opts, .n_rows = sizeof opts / sizeof opts[0]},
+             .chat = {.remote = remote, .remedy = REMEDY}};
+    j.chat.on_full = on_full(&j);
+    int rc = set_system(&j, e) == 0 ? talk(&j, e) : -1;
+    fy_chat_release(&j.chat);
+    return rc;
+}
+#endif
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     (void)n_args;
     (void)args;
-    job j = {.o = opaque};
-    j.terminal = !j.o->json && j.o->prompt == NULL && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    job j = {.o = opaque, .terminal = fy_chat_is_typed(opaque)};
     if (j.o->verbose || j.o->quiet)
         fy_log_show(j.o->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
     int rc = open_all(&j, e);
