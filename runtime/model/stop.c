@@ -5,8 +5,9 @@
 #include <string.h>
 
 /* A node stands for a beginning of a stop string: the longest one that the text read so far ends
- * in. Node 0 is the empty one. Most have one child; those with more, at most one less than there
- * are stop strings, and the root have a row of all 256. */
+ * in. Node 0 is the empty one. Most nodes have one child. The root, its children, where nearly all
+ * of a text is spent, and those with more children, at most one less than there are stop strings,
+ * have a row: where each of the 256 bytes leads. */
 typedef struct {
     uint16_t child;  /* after `byte`; 0: none */
     uint16_t fail;   /* the longest proper suffix that is a node too */
@@ -61,6 +62,8 @@ static void add_text(fy_stops *s, size_t index)
         if (next == 0) {
             next = (uint16_t)s->n_nodes++;
             s->nodes[next] = (node){.depth = (uint16_t)(i + 1), .stop = -1};
+            if (i == 0)
+                s->nodes[next].row = (uint8_t)++s->n_rows;
             add_child(s, &s->nodes[at], byte, next);
         }
         at = next;
@@ -71,12 +74,28 @@ static void add_text(fy_stops *s, size_t index)
     }
 }
 
+/* Where a byte leads; the row of `at` must be complete. */
 static uint16_t step(const fy_stops *s, uint16_t at, uint8_t byte)
 {
-    uint16_t next;
-    while ((next = child_of(s, &s->nodes[at], byte)) == 0 && at != 0)
-        at = s->nodes[at].fail;
-    return next;
+    for (;;) {
+        const node *n = &s->nodes[at];
+        if (n->row != 0)
+            return s->rows[n->row - 1][byte];
+        if (n->byte == byte && n->child != 0)
+            return n->child;
+        at = n->fail;
+    }
+}
+
+/* What is no child leads where it leads from the suffix. */
+static void complete_row(fy_stops *s, uint16_t at)
+{
+    const node *n = &s->nodes[at];
+    uint16_t *row = s->rows[n->row - 1];
+    for (unsigned b = 0; b < 256 && at != 0; b++) {
+        if (row[b] == 0)
+            row[b] = step(s, n->fail, (uint8_t)b);
+    }
 }
 
 static void link_child(fy_stops *s, uint16_t parent, uint8_t byte, uint16_t child)
@@ -105,6 +124,8 @@ static int link_all(fy_stops *s, fy_err *e)
             if (at->row == 0)
                 break;
         }
+        if (at->row != 0)
+            complete_row(s, queue[i]);
     }
     free(queue);
     return 0;
@@ -137,7 +158,7 @@ fy_stops *fy_stops_new(const fy_span *texts, size_t n, fy_err *e)
         return NULL;
     }
     s->nodes = calloc(n_bytes + 1, sizeof *s->nodes);
-    s->rows = calloc(n + 1, sizeof *s->rows);
+    s->rows = calloc(2 * n + 1, sizeof *s->rows);
     s->texts = malloc(n_bytes + 1);
     if (s->nodes == NULL || s->rows == NULL || s->texts == NULL) {
         fy_nomem(e);
