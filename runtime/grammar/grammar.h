@@ -1,9 +1,9 @@
 /* Structured output: grammars, and which tokens may come next under one.
  *
- *     fy_grammar   rules, from GBNF as llama.cpp writes it, or from a JSON Schema. Immutable; shared by any
- *                  number of matchers and threads; lives until its last user releases it.
- *     fy_trie      the byte strings of a vocabulary, made once. Immutable, shared likewise.
- *     fy_matcher   one text under a grammar: where it is, the mask of the next token. One thread.
+ *     fy_grammar   rules, from GBNF as llama.cpp writes it, or from a JSON Schema. Immutable;
+ * shared by any number of matchers and threads; lives until its last user releases it. fy_trie the
+ * byte strings of a vocabulary, made once. Immutable, shared likewise. fy_matcher   one text under
+ * a grammar: where it is, the mask of the next token. One thread.
  *
  * The rules are compiled to a pushdown automaton over bytes: a token that ends inside a character
  * is no special case. The matcher follows all ways through the grammar at once, on one stack that
@@ -26,10 +26,11 @@
 
 /* --- grammars --- */
 
-#define FY_GRAMMAR_TEXT_MAX    (64 << 10) /* bytes of GBNF */
-#define FY_GRAMMAR_SYMBOLS_MAX (32 << 10) /* characters, classes and rule names, counts unrolled \
-                                           */
-#define FY_GRAMMAR_NESTING_MAX 256        /* open parentheses */
+#define FY_GRAMMAR_TEXT_MAX (64 << 10) /* bytes of GBNF */
+#define FY_GRAMMAR_SYMBOLS_MAX                                                            \
+    (32 << 10)                     /* characters, classes and rule names, counts unrolled \
+                                    */
+#define FY_GRAMMAR_NESTING_MAX 256 /* open parentheses */
 
 typedef struct fy_grammar fy_grammar;
 
@@ -41,6 +42,13 @@ fy_grammar *fy_grammar_gbnf(fy_span text, fy_err *e);
  * any object. FY_EUNSUPPORTED names a keyword that is not supported, and its place. At most 256 KB,
  * 64 levels, 4096 members (FY_EFIT). */
 fy_grammar *fy_grammar_schema(fy_span json, fy_err *e);
+/* One of them or, unless `single`, several, with other texts around: first JSON (between JSON)*
+ * last. frame NULL: the JSON alone. */
+typedef struct {
+    const char *first, *between, *last;
+    bool single;
+} fy_schema_frame;
+fy_grammar *fy_grammar_schema_framed(fy_span json, const fy_schema_frame *frame, fy_err *e);
 fy_grammar *fy_grammar_keep(fy_grammar *g); /* one more user; returns g */
 void fy_grammar_free(fy_grammar *g);        /* one less; NULL is fine */
 

@@ -521,7 +521,19 @@ static size_t count_members(const json_t *v)
     return n;
 }
 
-static fy_grammar *compile_all(fy_schema *s, fy_err *e)
+/* The texts of the tree `json` in their frame. */
+static fy_node frame_tree(fy_schema *s, const fy_schema_frame *f, fy_node json)
+{
+    json = fy_schema_shared(s, json);
+    const fy_node more = fy_schema_seq(s, fy_schema_text(s, f->between), json);
+    const fy_node items[] = {fy_schema_text(s, f->first), json,
+                             f->single ? fy_schema_text(s, "")
+                                       : fy_rules_repeat(s->r, more, 0, FY_MANY),
+                             fy_schema_text(s, f->last)};
+    return fy_rules_seq(s->r, items, 4);
+}
+
+static fy_grammar *compile_all(fy_schema *s, const fy_schema_frame *frame, fy_err *e)
 {
     uint32_t root, bad = 0;
     fy_node tree = 0;
@@ -532,7 +544,7 @@ static fy_grammar *compile_all(fy_schema *s, fy_err *e)
         fy_schema_fail(s, NULL, FY_EFORMAT, "no value is valid");
         return NULL;
     }
-    fy_rules_define(s->r, root, tree);
+    fy_rules_define(s->r, root, frame != NULL ? frame_tree(s, frame, tree) : tree);
     fy_err why = {0};
     if (e->code != FY_OK)
         return NULL;
@@ -547,6 +559,11 @@ static fy_grammar *compile_all(fy_schema *s, fy_err *e)
 }
 
 fy_grammar *fy_grammar_schema(fy_span json, fy_err *e)
+{
+    return fy_grammar_schema_framed(json, NULL, e);
+}
+
+fy_grammar *fy_grammar_schema_framed(fy_span json, const fy_schema_frame *frame, fy_err *e)
 {
     fy_grammar *g = NULL;
     if (json.len > SCHEMA_BYTES_MAX) {
@@ -567,7 +584,7 @@ fy_grammar *fy_grammar_schema(fy_span json, fy_err *e)
     else if (count_members(root) > MEMBERS_MAX)
         fy_fail(&own, FY_EFIT, "a schema with more than %d members", MEMBERS_MAX);
     else if (s.r != NULL)
-        g = compile_all(&s, &own);
+        g = compile_all(&s, frame, &own);
     if (g == NULL && own.code == FY_OK)
         fy_nomem(&own);
     if (own.code != FY_OK) { /* a tree that could not be made looks like one that matches nothing */

@@ -1,17 +1,22 @@
-/* POST /v1/chat/completions. Thinking and answer are separate: reasoning_content, content. */
+/* POST /v1/chat/completions. Thinking, answer and calls of tools are separate: reasoning_content,
+ * content, tool_calls. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "model/think.h"
+#include "server/answer_parts.h"
 #include "server/api.h"
 #include "server/ask_read.h"
 #include "server/reply_text.h"
 
 /* Of an answer. */
 typedef struct {
-    fy_think think;
-    fy_str thinking, text; /* what came last */
+    fy_parts parts;
+    /* What came last; calls: items of "tool_calls" of a delta, but for the last one, of call
+     * `call`: whether it begins there, and its arguments. */
+    fy_str thinking, text, calls, arguments;
+    bool has_call, begins;
+    size_t call;
 } chat_answer;
 
 /* Of a request. */
@@ -20,6 +25,7 @@ typedef struct {
     fy_str opened; /* the end of the prompt that opens a section of thinking */
     chat_answer answers[FY_ASK_ANSWERS_MAX];
     bool begun[FY_ASK_ANSWERS_MAX];
+    uint64_t id_seed; /* of the ids of calls */
 } chat;
 
 static fy_span view(const fy_str *s)
@@ -27,22 +33,74 @@ static fy_span view(const fy_str *s)
     return (fy_span){fy_str_z(s), s->len};
 }
 
-/* Divides the text into c->thinking and c->text. */
+/* The last call of the piece becomes an item: one for each call, as clients expect. */
+static void put_last_call(chat_answer *c)
+{
+    const fy_answer_call *call = &c->parts.calls[c->call];
+    if (!c->has_call)
+        return;
+    fy_str_printf(&c->calls, "%s{\"index\":%zu,", c->calls.len > 0 ? "," : "", c->call);
+    if (c->begins)
+        fy_str_printf(&c->calls, "\"id\":\"%s\",\"type\":\"function\",", call->id);
+    fy_str_puts(&c->calls, "\"function\":{");
+    if (c->begins) {
+        fy_put_span(&c->calls, "name", view(&call->name));
+        fy_str_putc(&c->calls, ',');
+    }
+    fy_put_span(&c->calls, "arguments", view(&c->arguments));
+    fy_str_puts(&c->calls, "}}");
+    fy_str_clear(&c->arguments);
+    c->has_call = c->begins = false;
+}
+
+static void on_part(void *user, fy_part what, size_t call, fy_span text)
+{
+    chat_answer *c = user;
+    if (what == FY_PART_THINKING || what == FY_PART_CONTENT) {
+        fy_str_add(what == FY_PART_CONTENT ? &c->text : &c->thinking, text.ptr, text.len);
+        return;
+    }
+    if (what == FY_PART_CALL_END)
+        return;
+    if (what == FY_PART_CALL)
+        put_last_call(c);
+    c->has_call = true;
+    c->begins |= what == FY_PART_CALL;
+    c->call = call;
+    if (what == FY_PART_ARGUMENTS)
+        fy_str_add(&c->arguments, text.ptr, text.len);
+}
+
+/* Divides the text into its parts. */
 static chat_answer *divide(fy_answer *a, fy_span text, bool at_end)
 {
-    chat *h = a->ask->state;
+    fy_ask *k = a->ask;
+    chat *h = k->state;
     chat_answer *c = &h->answers[a->index];
+    int rc = 0;
     if (!h->begun[a->index])
-        fy_think_begin(&c->think, view(&h->opened));
+        rc = fy_parts_begin(&c->parts, h->splits, view(&h->opened), &k->tools,
+                            h->id_seed + a->index, NULL);
     h->begun[a->index] = true;
     fy_str_clear(&c->thinking);
     fy_str_clear(&c->text);
-    if (!h->splits)
-        fy_str_add(&c->text, text.ptr, text.len);
-    else if (fy_think_add(&c->think, text, &c->thinking, &c->text, NULL) != 0 ||
-             (at_end && fy_think_end(&c->think, &c->thinking, &c->text, NULL) != 0))
-        c->text.oom = true;
+    fy_str_clear(&c->calls);
+    if (rc == 0)
+        rc = fy_parts_add(&c->parts, text, on_part, c, NULL);
+    if (rc == 0 && at_end)
+        rc = fy_parts_end(&c->parts, on_part, c, NULL);
+    put_last_call(c);
+    c->text.oom |= rc != 0 || c->arguments.oom;
     return c;
+}
+
+/* Calls end an answer as a stop does; one that its limit cut is not a call. */
+static const char *finish_reason(const fy_answer *a)
+{
+    const chat *h = a->ask->state;
+    const char *reason = fy_finish_reason(a);
+    return fy_parts_have_call(&h->answers[a->index].parts) && reason[0] == 's' ? "tool_calls"
+                                                                               : reason;
 }
 
 /* --- whole answers ---------------------------------------------------------------------------- */
@@ -63,15 +121,34 @@ static void put_logprobs(const fy_answer *a, size_t from, fy_str *out)
     fy_str_puts(out, "],\"refusal\":null}");
 }
 
+static void put_calls(const fy_parts *p, fy_str *out)
+{
+    fy_str_puts(out, ",\"tool_calls\":[");
+    for (size_t i = 0; i < p->n_calls; i++) {
+        fy_str_printf(out, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{",
+                      i > 0 ? "," : "", p->calls[i].id);
+        fy_put_span(out, "name", view(&p->calls[i].name));
+        fy_str_putc(out, ',');
+        fy_put_span(out, "arguments", view(&p->calls[i].arguments));
+        fy_str_puts(out, "}}");
+    }
+    fy_str_putc(out, ']');
+}
+
 static void put_message(fy_answer *a, fy_str *out)
 {
     const chat_answer *c = divide(a, view(&a->text), true);
     fy_str_puts(out, "\"message\":{\"role\":\"assistant\",");
-    fy_put_span(out, "content", view(&c->text));
+    if (c->parts.n_calls > 0 && c->text.len == 0)
+        fy_str_puts(out, "\"content\":null");
+    else
+        fy_put_span(out, "content", view(&c->text));
     if (c->thinking.len > 0) {
         fy_str_putc(out, ',');
         fy_put_span(out, "reasoning_content", view(&c->thinking));
     }
+    if (c->parts.n_calls > 0)
+        put_calls(&c->parts, out);
     fy_str_putc(out, '}');
     out->oom |= c->text.oom || c->thinking.oom;
 }
@@ -87,7 +164,7 @@ static void whole(fy_ask *k, fy_str *out)
         put_message(a, out);
         fy_str_putc(out, ',');
         put_logprobs(a, 0, out);
-        fy_str_printf(out, ",\"finish_reason\":\"%s\"}", fy_finish_reason(a));
+        fy_str_printf(out, ",\"finish_reason\":\"%s\"}", finish_reason(a));
     }
     fy_str_puts(out, "],\"usage\":");
     fy_put_usage(k, out);
@@ -110,7 +187,8 @@ static void put_chunk(const fy_answer *a, fy_span delta, size_t token, const cha
     fy_str_add(&json, delta.ptr, delta.len);
     fy_str_puts(&json, "},");
     put_logprobs(a, token, &json);
-    fy_str_printf(&json, finish != NULL ? ",\"finish_reason\":\"%s\"}]" : ",\"finish_reason\":null}]",
+    fy_str_printf(&json,
+                  finish != NULL ? ",\"finish_reason\":\"%s\"}]" : ",\"finish_reason\":null}]",
                   finish);
     if (k->include_usage)
         fy_str_puts(&json, ",\"usage\":null");
@@ -125,8 +203,8 @@ static void put_chunk(const fy_answer *a, fy_span delta, size_t token, const cha
 static void open_stream(fy_ask *k, fy_str *out)
 {
     for (size_t i = 0; i < k->n_answers; i++)
-        put_chunk(&k->answers[i], FY_SPAN("\"role\":\"assistant\",\"content\":\"\""), SIZE_MAX, NULL,
-                  out);
+        put_chunk(&k->answers[i], FY_SPAN("\"role\":\"assistant\",\"content\":\"\""), SIZE_MAX,
+                  NULL, out);
 }
 
 /* Text that has come, and the tokens with it. */
@@ -139,9 +217,14 @@ static void put_delta(fy_answer *a, const chat_answer *c, size_t token, fy_str *
         fy_str_putc(&delta, ',');
     if (c->text.len > 0)
         fy_put_span(&delta, "content", view(&c->text));
+    if (c->calls.len > 0) {
+        fy_str_puts(&delta, delta.len > 0 ? ",\"tool_calls\":[" : "\"tool_calls\":[");
+        fy_str_add(&delta, c->calls.ptr, c->calls.len);
+        fy_str_putc(&delta, ']');
+    }
     if (delta.len > 0 || (a->ask->logprobs && token < a->n_said))
         put_chunk(a, view(&delta), token, NULL, out);
-    out->oom |= delta.oom || c->text.oom || c->thinking.oom;
+    out->oom |= delta.oom || c->text.oom || c->thinking.oom || c->calls.oom;
     fy_str_release(&delta);
 }
 
@@ -153,7 +236,7 @@ static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
 static void end(fy_answer *a, fy_str *out)
 {
     put_delta(a, divide(a, (fy_span){"", 0}, true), SIZE_MAX, out);
-    put_chunk(a, (fy_span){"", 0}, SIZE_MAX, fy_finish_reason(a), out);
+    put_chunk(a, (fy_span){"", 0}, SIZE_MAX, finish_reason(a), out);
 }
 
 static void close_stream(fy_ask *k, fy_str *out)
@@ -177,9 +260,11 @@ static void release(fy_ask *k)
         return;
     for (size_t i = 0; i < FY_ASK_ANSWERS_MAX; i++) {
         if (h->begun[i])
-            fy_think_release(&h->answers[i].think);
+            fy_parts_release(&h->answers[i].parts);
         fy_str_release(&h->answers[i].thinking);
         fy_str_release(&h->answers[i].text);
+        fy_str_release(&h->answers[i].calls);
+        fy_str_release(&h->answers[i].arguments);
     }
     fy_str_release(&h->opened);
     free(h);
@@ -194,10 +279,9 @@ static const fy_reply_form form = {.whole = whole,
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static const fy_member members[] = {
-    {"logprobs", FY_MEMBER_BOOL, offsetof(fy_ask, logprobs), 0, 0},
-    {"top_logprobs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, 20},
-    {NULL}};
+static const fy_member members[] = {{"logprobs", FY_MEMBER_BOOL, offsetof(fy_ask, logprobs), 0, 0},
+                                    {"top_logprobs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, 20},
+                                    {NULL}};
 
 /* "none": thinking stays in the content; "auto", "deepseek": it does not. */
 static int read_format(fy_ask *k, const json_t *o, fy_bad_ask *b)
@@ -220,7 +304,7 @@ static int read_prompt(fy_ask *k, const json_t *o, fy_bad_ask *b)
     chat *h = k->state;
     fy_str text = {0};
     fy_ids ids = {0};
-    int rc = fy_read_messages(k->served, o, &text, b);
+    int rc = fy_read_messages(k->served, o, &k->tools, &text, b);
     if (rc == 0) {
         const fy_span opened = fy_think_opened_by(view(&text), NULL);
         fy_str_add(&h->opened, opened.ptr, opened.len);
@@ -239,8 +323,10 @@ static int read_chat(fy_ask *k, const json_t *o, fy_bad_ask *b)
     k->state = calloc(1, sizeof(chat));
     if (k->state == NULL)
         return fy_nomem(&b->e);
+    ((chat *)k->state)->id_seed = strtoull(strrchr(k->id, '-') + 1, NULL, 16);
     if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0 ||
-        read_format(k, o, b) != 0)
+        read_format(k, o, b) != 0 || fy_read_tools(k->served, o, &k->tools, b) != 0 ||
+        fy_force_tools(k, b) != 0)
         return -1;
     if (k->n_top > 0 && !k->logprobs)
         return fy_bad(b, "top_logprobs", "needs logprobs: true");

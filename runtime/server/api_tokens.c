@@ -74,7 +74,11 @@ static int detokenize(const fy_served *v, const json_t *o, fy_str *out, fy_bad_a
 static int apply_template(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b)
 {
     fy_str text = {0};
-    const int rc = fy_read_messages(v, o, &text, b);
+    fy_ask_tools tools;
+    int rc = fy_read_tools(v, o, &tools, b);
+    if (rc == 0)
+        rc = fy_read_messages(v, o, &tools, &text, b);
+    fy_ask_tools_release(&tools);
     fy_str_putc(out, '{');
     fy_put_span(out, "prompt", (fy_span){fy_str_z(&text), text.len});
     fy_str_putc(out, '}');

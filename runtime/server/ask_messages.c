@@ -114,22 +114,49 @@ static int take_extra(const json_t *o, char **text, fy_bad_ask *b)
     return 0;
 }
 
-int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b)
+/* The messages as the template can show them, with calls of tools as it writes them. */
+static json_t *finish_messages(json_t *list, const fy_ask_tools *tools, fy_bad_ask *b)
+{
+    int rc = list != NULL ? fy_tool_messages_fix(list, &b->e) : -1;
+    if (rc == 0 && !fy_tool_format_shows_tools(tools->format))
+        rc = fy_tool_messages_explain(list, tools->tools, &b->e);
+    if (rc == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* The variable "tools" of the template; *text is NULL without tools, or when the messages explain
+ * them. */
+static int take_tools(const fy_ask_tools *tools, char **text, fy_bad_ask *b)
+{
+    *text = NULL;
+    if (tools->tools == NULL || !fy_tool_format_shows_tools(tools->format))
+        return 0;
+    *text = json_dumps(fy_tools_json(tools->tools), JSON_COMPACT);
+    return *text != NULL ? 0 : fy_nomem(&b->e);
+}
+
+int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *tools, fy_str *out,
+                     fy_bad_ask *b)
 {
     const json_t *add = json_object_get(o, "add_generation_prompt");
-    char *extra;
+    char *extra = NULL, *shown = NULL;
     if (v->chat == NULL)
         return fy_fail(&b->e, FY_EUNSUPPORTED, "%s", v->no_chat);
     json_t *list = take_messages(v, json_object_get(o, "messages"), b);
+    list = finish_messages(list, tools, b);
     if (list == NULL)
         return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
     char *messages = json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(list);
-    if (messages == NULL || take_extra(o, &extra, b) != 0) {
+    if (messages == NULL || take_extra(o, &extra, b) != 0 || take_tools(tools, &shown, b) != 0) {
         free(messages);
+        free(extra);
         return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
     }
     const fy_chat_input in = {.messages = fy_span_of(messages),
+                              .tools = shown != NULL ? fy_span_of(shown) : (fy_span){0},
                               .add_generation_prompt = !json_is_false(add),
                               .args = v->template_args,
                               .n_args = v->n_template_args,
@@ -138,5 +165,6 @@ int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_as
     const int rc = fy_chat_template_render(v->chat, &in, out, &b->e);
     free(messages);
     free(extra);
+    free(shown);
     return rc;
 }

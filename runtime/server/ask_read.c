@@ -402,8 +402,8 @@ static bool is_given(const json_t *v)
 /* No answer without what was asked for. */
 static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
 {
-    static const char *const names[] = {"tools", "functions",    "lora",        "post_sampling_probs",
-                                        "audio", "input_prefix", "grammar_lazy"};
+    static const char *const names[] = {"functions",    "lora",        "post_sampling_probs", "audio",
+                                        "input_prefix", "grammar_lazy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (is_given(json_object_get(o, names[i])))
             return fy_bad(b, names[i], "ferry does not support this member yet");

@@ -57,9 +57,16 @@ int fy_ask_read_prompts(fy_ask *k, const json_t *prompt, const char *param, fy_b
 int fy_read_ids(const fy_served *v, const json_t *prompt, bool add_special, bool parse_special,
                 const char *param, fy_ids *out, fy_bad_ask *b);
 
-/* Of the member "messages": the text of the prompt, by the model's template. Takes "tools" and
- * "chat_template_kwargs" of the same object into account, "add_generation_prompt" too. */
-int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b);
+/* "tools", "tool_choice" and "parallel_tool_calls" as OpenAI has them (ask_tools.c). */
+int fy_read_tools(const fy_served *v, const json_t *o, fy_ask_tools *t, fy_bad_ask *b);
+
+/* Calls that have to come become the grammar of the answers. */
+int fy_force_tools(fy_ask *k, fy_bad_ask *b);
+
+/* Of the member "messages": the text of the prompt, by the model's template. Takes
+ * "chat_template_kwargs" and "add_generation_prompt" of the same object into account, too. */
+int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *tools, fy_str *out,
+                     fy_bad_ask *b);
 
 /* "a string", "a list": what a value is, for messages. */
 const char *fy_json_type_name(const json_t *v);

@@ -71,6 +71,7 @@ void fy_ask_free(fy_ask *k)
     free(k->bias);
     fy_stops_free(k->stops);
     fy_grammar_free(k->grammar);
+    fy_ask_tools_release(&k->tools);
     fy_str_release(&k->out);
     free(k);
 }
@@ -137,14 +138,15 @@ void fy_put_timings(const fy_answer *a, fy_str *out)
 
 /* --- tokens ----------------------------------------------------------------------------------- */
 
-/* A control token that begins or ends thinking has a text, when the form wants it. */
+/* A control token that begins or ends thinking or a call has a text, when the form wants it. */
 static fy_span mark_of(const fy_ask *k, int32_t id)
 {
     const fy_span piece = fy_vocab_piece(k->served->vocab, id);
-    return k->shows_marks && fy_vocab_type(k->served->vocab, id) == FY_TOKEN_CONTROL &&
-                   fy_think_is_marker(piece)
-               ? piece
-               : (fy_span){0};
+    const bool is_mark =
+        k->shows_marks && fy_vocab_type(k->served->vocab, id) == FY_TOKEN_CONTROL &&
+        (fy_think_is_marker(piece) ||
+         (k->tools.tools != NULL && fy_tool_format_has_mark(k->tools.format, piece)));
+    return is_mark ? piece : (fy_span){0};
 }
 
 static bool keeps_tokens(const fy_ask *k)

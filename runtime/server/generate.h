@@ -16,8 +16,19 @@
 #include "server/exchange.h"
 #include "server/schedule.h"
 #include "server/server.h"
+#include "toolcall/toolcall.h"
 
 enum { FY_ASK_ANSWERS_MAX = 64 }; /* prompts times choices */
+
+/* The tools of a conversation. */
+typedef struct {
+    fy_tools *tools;              /* owned; NULL: the model is shown none */
+    const fy_tool_format *format; /* how it writes calls */
+    bool forced;                  /* the answer is nothing but calls */
+    int only;                     /* the index of the tool that has to be called; -1: any */
+    bool one;                     /* one call at most */
+} fy_ask_tools;
+void fy_ask_tools_release(fy_ask_tools *t); /* ask_tools.c */
 
 typedef struct fy_ask fy_ask;
 typedef struct fy_answer fy_answer;
@@ -100,7 +111,8 @@ struct fy_ask {
     fy_logit_bias *bias; /* owned */
     fy_stops *stops;     /* owned; NULL: none */
     fy_grammar *grammar; /* owned; what every answer has to match; NULL: its text is free */
-    bool shows_marks;    /* marks of thinking that are control tokens are part of the text */
+    bool shows_marks;    /* marks of thinking and calls that are control tokens are part of the text */
+    fy_ask_tools tools;
     fy_ids *prompts;     /* owned, [n_prompts] */
     size_t n_prompts;
 

@@ -31,26 +31,64 @@ static const fy_tool_format formats[] = {
      .open = "<start_function_call>",
      .close = "<end_function_call>",
      .quote = "<escape>"},
-    {.name = "mistral", .told_by = {"[TOOL_CALLS]"}, .open = "[TOOL_CALLS]", .name_end = "[ARGS]"},
+    {.name = "mistral",
+     .told_by = {"[TOOL_CALLS]"},
+     .open = "[TOOL_CALLS]",
+     .name_end = "[ARGS]",
+     .first = "[TOOL_CALLS][",
+     .between = ", ",
+     .last = "]",
+     .arguments = "arguments"},
     {.name = "phi4",
      .told_by = {"<|/tool_call|>"},
      .open = "<|tool_call|>",
-     .close = "<|/tool_call|>"},
-    {.name = "granite", .told_by = {"<|tool_call|>"}, .open = "<|tool_call|>"},
+     .close = "<|/tool_call|>",
+     .first = "<|tool_call|>",
+     .between = "<|/tool_call|><|tool_call|>",
+     .last = "<|/tool_call|>",
+     .arguments = "arguments"},
+    {.name = "granite",
+     .told_by = {"<|tool_call|>"},
+     .open = "<|tool_call|>",
+     .first = "<|tool_call|>[",
+     .between = ", ",
+     .last = "]",
+     .arguments = "arguments"},
     {.name = "lfm2",
      .told_by = {"<|tool_call_start|>", "<|tool_list_start|>"},
      .open = "<|tool_call_start|>",
-     .close = "<|tool_call_end|>"},
-    {.name = "hermes", .told_by = {"<tool_call>"}, .open = "<tool_call>", .close = "</tool_call>"},
+     .close = "<|tool_call_end|>",
+     .first = "<|tool_call_start|>[",
+     .between = ", ",
+     .last = "]<|tool_call_end|>",
+     .arguments = "arguments"},
+    {.name = "hermes",
+     .told_by = {"<tool_call>"},
+     .open = "<tool_call>",
+     .close = "</tool_call>",
+     .first = "<tool_call>\n",
+     .between = "\n</tool_call>\n<tool_call>\n",
+     .last = "\n</tool_call>",
+     .arguments = "arguments"},
     {.name = "llama3",
      .told_by = {"<|python_tag|>", "\"parameters\": dictionary"},
      .open = "<|python_tag|>",
-     .bare = true},
+     .bare = true,
+     .first = "",
+     .between = "; ",
+     .last = "",
+     .arguments = "parameters",
+     .single = true},
 };
 
 /* What fy_tool_messages_explain asks for. */
-static const fy_tool_format generic = {
-    .name = "generic", .open = "<tool_call>", .close = "</tool_call>"};
+static const fy_tool_format generic = {.name = "generic",
+                                       .open = "<tool_call>",
+                                       .close = "</tool_call>",
+                                       .first = "<tool_call>\n",
+                                       .between = "\n</tool_call>\n<tool_call>\n",
+                                       .last = "\n</tool_call>",
+                                       .arguments = "arguments"};
 
 static bool has(fy_span text, const char *sign)
 {
@@ -70,6 +108,11 @@ const fy_tool_format *fy_tool_format_of(fy_span template_text)
 const char *fy_tool_format_name(const fy_tool_format *f)
 {
     return f->name;
+}
+
+bool fy_tool_format_shows_tools(const fy_tool_format *f)
+{
+    return f != &generic;
 }
 
 bool fy_tool_format_has_mark(const fy_tool_format *f, fy_span token)
@@ -190,7 +233,7 @@ static int explain_result(json_t *message, fy_err *e)
 
 int fy_tool_messages_explain(json_t *messages, const fy_tools *t, fy_err *e)
 {
-    int rc = fy_tools_count(t) > 0 ? add_explanation(messages, t, e) : 0;
+    int rc = t != NULL && fy_tools_count(t) > 0 ? add_explanation(messages, t, e) : 0;
     for (size_t i = 0; i < json_array_size(messages) && rc == 0; i++) {
         json_t *message = json_array_get(messages, i);
         if (is_role(message, "tool"))

@@ -56,11 +56,24 @@ typedef struct fy_tool_format fy_tool_format;
 /* Never NULL: a template that shows no tools has the generic format. */
 const fy_tool_format *fy_tool_format_of(fy_span template_text);
 const char *fy_tool_format_name(const fy_tool_format *f); /* "hermes", "llama3", ..., "generic" */
+/* False for the generic format: fy_tool_messages_explain has to show them. */
+bool fy_tool_format_shows_tools(const fy_tool_format *f);
+/* What an answer of nothing but calls looks like: first CALL (between CALL)* last, each CALL a JSON
+ * text of the schema. A format without such a form has the generic one's: *f becomes it. */
+typedef struct {
+    const char *first, *between, *last; /* static */
+    bool single;                        /* one call at most */
+    fy_str schema;                      /* owned */
+} fy_tool_frame;
+/* only: the index of the tool that is called; -1: any. */
+int fy_tool_frame_make(const fy_tool_format **f, const fy_tools *t, int only, fy_tool_frame *out,
+                       fy_err *e);
 /* Is the text of a control token one of the marks? It must then reach the parser as text. */
 bool fy_tool_format_has_mark(const fy_tool_format *f, fy_span token);
 
 /* For a template that shows no tools: puts a system text that explains them in front (or after the
- * system message that is there), and writes calls and results of `messages` as plain texts. */
+ * system message that is there), and writes calls and results of `messages` as plain texts. t NULL:
+ * there are no tools. */
 int fy_tool_messages_explain(json_t *messages, const fy_tools *t, fy_err *e);
 
 /* --- calls in an answer (tool_parse.c) --- */

@@ -23,6 +23,10 @@ struct fy_tool_format {
         const char *end;
     } xml;
     const char *quote; /* GEMMA */
+    /* JSON: before the first call of an answer, between two, after the last. */
+    const char *first, *between, *last;
+    const char *arguments; /* the name of their member */
+    bool single;           /* the model writes one call only */
 };
 
 /* May a parameter of the tool be a string by its schema (1), is it something else (0), or does the

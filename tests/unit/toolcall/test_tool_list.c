@@ -131,6 +131,39 @@ static void a_template_without_tools_gets_them_as_text(void **state)
     fy_tools_free(t);
 }
 
+static void a_call_that_has_to_come_has_a_schema(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    json_t *list =
+        data_of("[{\"function\":{\"name\":\"a\",\"parameters\":{\"properties\":{\"x\":{"
+                "\"$ref\":\"#/$defs/d\"}},\"$defs\":{\"d\":{\"items\":[{\"$ref\":\"#\"}]}}}}}"
+                ",{\"function\":{\"name\":\"b\"}}]");
+    fy_tools *t = fy_tools_new(list, NULL);
+    const fy_tool_format *f = fy_tool_format_of(FY_SPAN("tools <|python_tag|>"));
+    fy_tool_frame frame;
+    assert_int_equal(fy_tool_frame_make(&f, t, 1, &frame, &e), 0);
+    assert_string_equal(frame.first, "");
+    assert_true(frame.single);
+    assert_string_equal(
+        fy_str_z(&frame.schema),
+        "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"b\"},\"parameters\":{"
+        "\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}},"
+        "\"required\":[\"name\",\"parameters\"],\"additionalProperties\":false}");
+    fy_str_release(&frame.schema);
+    f = fy_tool_format_of(FY_SPAN("tools <arg_key>")); /* has no JSON: the generic form */
+    assert_int_equal(fy_tool_frame_make(&f, t, -1, &frame, &e), 0);
+    assert_string_equal(fy_tool_format_name(f), "generic");
+    assert_string_equal(frame.first, "<tool_call>\n");
+    const char *ref = "{\"$ref\":\"#/anyOf/0/properties/arguments/$defs/d\"}";
+    assert_non_null(strstr(fy_str_z(&frame.schema), ref));
+    assert_non_null(
+        strstr(fy_str_z(&frame.schema), "[{\"$ref\":\"#/anyOf/0/properties/arguments\"}]"));
+    fy_str_release(&frame.schema);
+    fy_tools_free(t);
+    json_decref(list);
+}
+
 /* Real templates, by name of their directory. */
 static void published_templates_are_recognised(void **state)
 {
@@ -167,6 +200,7 @@ int main(void)
         cmocka_unit_test(a_bad_list_is_refused_by_member),
         cmocka_unit_test(arguments_in_a_history_become_objects),
         cmocka_unit_test(a_template_without_tools_gets_them_as_text),
+        cmocka_unit_test(a_call_that_has_to_come_has_a_schema),
         cmocka_unit_test(published_templates_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
