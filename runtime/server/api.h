@@ -22,4 +22,8 @@ void fy_handle_completion(fy_exchange *x);  /* api_completion.c: llama-server's 
 void fy_handle_completions(fy_exchange *x); /* api_completions.c: OpenAI's */
 void fy_handle_chat(fy_exchange *x);        /* api_chat.c */
 
+void fy_handle_messages(fy_exchange *x); /* api_messages.c: Anthropic's */
+void fy_handle_count_tokens(fy_exchange *x);
+void fy_put_messages_error(fy_str *out, const fy_api_refusal *r, const char *message);
+
 #endif
