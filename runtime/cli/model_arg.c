@@ -56,7 +56,7 @@ int fy_model_arg_take(fy_call *c, fy_err *e)
     if (v->max_args > 1 && c->n_args == 1 && strpbrk(c->args[0], " \t\n?") != NULL &&
         !fy_file_exists(c->args[0]))
         return fy_fail(e, FY_EARG,
-                       "'%s' is no model; what it is asked follows it: ferry %s MODEL 'QUESTION'",
+                       "'%s' is not a model; the question comes after it: ferry %s MODEL 'QUESTION'",
                        fy_quote(q, sizeof q, fy_span_of(c->args[0])), v->name);
     *text_field(c, v->model->model) = c->args[0];
     c->from[row_at(v, v->model->model)] = "command line";

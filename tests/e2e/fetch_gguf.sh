@@ -152,7 +152,7 @@ check_equal "the first answer from a repository, in one command" "$answer" "$("$
 check_equal "with -m the only argument is the question" "$answer" "$("$FERRY" run -m "$files/tales-Q8_0.gguf" "$question" -n 20 --temp 0 -q)"
 check_equal "--raw continues it" "$("$FERRY" run -m "$files/tales-Q8_0.gguf" -p "$question" -n 20 --temp 0 -q)" \
     "$("$FERRY" run bo/tales-GGUF:Q8_0 "$question" --raw -n 20 --temp 0 -q)"
-check_status "a question alone" 2 "'Who are you.' is no model; what it is asked follows it: ferry run MODEL 'QUESTION'" "$FERRY" run 'Who are you?'
+check_status "a question alone" 2 "'Who are you.' is not a model; the question comes after it: ferry run MODEL 'QUESTION'" "$FERRY" run 'Who are you?'
 check_status "two prompts" 2 "more than one prompt" "$FERRY" run m.gguf question -p text
 check_status "a model and nothing to do" 2 "no prompt: give a question after the model.*'ferry chat' holds a conversation" "$FERRY" run "$files/tales-Q8_0.gguf"
 check_status "--raw is for a question" 2 "--raw is for a question" "$FERRY" run m.gguf -p text --raw
