@@ -1,12 +1,15 @@
 /* ferry convert: its options, and what to do with them. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "base/thread.h"
+#include "cli/call.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
@@ -142,6 +145,29 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
+/* The workspace is named as the file, without its extension. */
+static void say_next(const fy_convert_job *j)
+{
+    const uint32_t n = fy_gguf_writer_n_files(j->writer);
+    const char *out = fy_str_z(&j->out_path);
+    char *first = n > 1 ? fy_gguf_split_name(out, 0, n) : NULL;
+    fy_str command = {0}, name = {0};
+    const fy_span base = fy_path_base(out);
+    fy_str_add(&name, base.ptr, base.len - (fy_span_ends(base, ".gguf") ? 5 : 0));
+    fy_str_puts(&command, "ferry chat -m ");
+    fy_str_put_word(&command, first != NULL ? first : out);
+    if (n == 1) {
+        fy_str_puts(&command, ", or for a phone: ferry create ");
+        fy_str_put_word(&command, out);
+        fy_str_puts(&command, " -o ");
+        fy_str_put_word(&command, fy_str_z(&name));
+    }
+    command.oom |= name.oom;
+    fy_str_release(&name);
+    free(first);
+    fy_say_next(&command);
+}
+
 /* llama-quantize's file of this name may be another one. */
 static void note_type(const fy_convert_job *j, const options *o)
 {
@@ -167,6 +193,8 @@ static int convert(fy_convert_job *j, const char *path, const options *o, fy_err
         return -1;
     double seconds = fy_now_s() - begin;
     fy_convert_say_end(j, seconds);
+    if (j->plan != NULL && !o->embedding_only)
+        say_next(j);
     return o->json ? fy_convert_print_json(j, seconds, e) : 0;
 }
 

@@ -385,3 +385,21 @@ const char *fy_name_list_end(fy_name_list *l)
         fy_str_printf(&l->text, " and %zu more", l->n_left);
     return fy_str_z(&l->text);
 }
+
+void fy_str_put_word(fy_str *s, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./:@%+,-";
+    if (*word != '\0' && strspn(word, plain) == strlen(word)) {
+        fy_str_puts(s, word);
+        return;
+    }
+    fy_str_putc(s, '\'');
+    for (const char *c = word; *c != '\0'; c++) {
+        if (*c == '\'')
+            fy_str_puts(s, "'\\''");
+        else
+            fy_str_putc(s, *c);
+    }
+    fy_str_putc(s, '\'');
+}

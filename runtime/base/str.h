@@ -82,6 +82,9 @@ const char *fy_quote(char *out, size_t size, fy_span text);
 /* Appends the whole text, or its beginning and "..." when it takes more than max_bytes. */
 void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes);
 
+/* Appends one word of a shell's command line, in quotes where it needs them. */
+void fy_str_put_word(fy_str *s, const char *word);
+
 /* A list of names for a message: "a, b and 3 more", quoted. Zero-initialised; `text` is released.
  */
 typedef struct {

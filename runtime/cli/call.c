@@ -535,6 +535,15 @@ static void name_seed(const fy_call *c, const char *serial, fy_err *e)
         fy_ctx(e, "-s %s is a phone's serial number (the seed is --seed %s)", serial, serial);
 }
 
+static int g_depth; /* of calls that run */
+
+void fy_say_next(fy_str *command)
+{
+    if (g_depth == 1 && !command->oom && fy_terminal(STDERR_FILENO))
+        fy_log(FY_LOG_INFO, "next: %s", fy_str_z(command));
+    fy_str_release(command);
+}
+
 int fy_call_run(fy_call *c, int *status, fy_err *e)
 {
     const char *serial;
@@ -545,11 +554,13 @@ int fy_call_run(fy_call *c, int *status, fy_err *e)
     *status = 0;
     report_settings(c);
     fy_settings_source outer = fy_settings_publish((fy_settings_source){c->v, c->o, c->from});
+    g_depth++;
     int rc = fy_model_arg_settle(c, remote, e) != 0 ? -1
              : remote ? fy_program_now()->run_on_phone(c, serial, status, e)
                       : c->v->run(c->o, c->n_args, c->args, e);
     if (rc != 0 && remote)
         name_seed(c, serial, e);
+    g_depth--;
     fy_settings_publish(outer);
     fy_log_show(before);
     return rc;

@@ -51,6 +51,10 @@ fy_settings_source fy_settings_publish(fy_settings_source s);
 
 /* --- a call --- */
 
+/* What is usually done next, as a line on standard error: "next: ferry push tales". On a terminal
+ * only, and not when another verb made the call. Releases the command. */
+void fy_say_next(fy_str *command);
+
 struct fy_call {
     const fy_verb *v;
     void *o;           /* owned; the verb's options, filled */

@@ -28,6 +28,8 @@ const fy_foreign fy_foreign_verbs[] = {
     {"get|download|clone|install-model", NULL, "'ferry fetch ORG/NAME' downloads a checkpoint"},
     {"generate|gen|complete|ask|prompt|simple|cli|llama-cli|main|infer|inference", NULL,
      "'ferry run -m MODEL.gguf -p TEXT' continues a text, 'ferry chat -m MODEL.gguf' talks"},
+    {"server|llama-server|api|httpd", NULL,
+     "'ferry serve -m MODEL.gguf' answers requests of OpenAI's and llama-server's interface"},
     {"perplexity|ppl|llama-perplexity", NULL,
      "'ferry eval -m MODEL.gguf --text FILE' measures perplexity"},
     {"imatrix|llama-imatrix|importance", NULL,
@@ -57,7 +59,7 @@ const fy_foreign fy_foreign_verbs[] = {
     {NULL, NULL, NULL},
 };
 
-#define ENGINE "run|chat|eval|bench"
+#define ENGINE "run|chat|eval|bench|serve"
 #define TEXT   "run|chat"
 
 const fy_foreign fy_foreign_options[] = {
@@ -93,6 +95,9 @@ const fy_foreign fy_foreign_options[] = {
      "run continues the text as it is and prints only what is new" LEAVE_OUT},
     {"color|co|no-display-prompt|display-prompt", "chat",
      "colours come by themselves on a terminal; NO_COLOR=1 keeps them away" LEAVE_OUT},
+    {"st|single-turn", "chat", "'-p TEXT' answers once and ends"},
+    {"st|single-turn", "run", "'ferry chat -m MODEL.gguf -p TEXT' answers once and ends"},
+    {"r|reverse-prompt|antiprompt", TEXT, "'--stop TEXT' ends an answer there"},
     {"jinja|no-jinja", TEXT, "the model's Jinja template is always understood" LEAVE_OUT},
     {"chat-template-file", "chat|template",
      "'--chat-template FILE' takes a file as well as a name"},

@@ -33,6 +33,11 @@ check_equal "the name is a link to the version" ".versions/tales-$(sha256sum "$T
     "$(readlink "$(on_host tales)")"
 check_equal "the program travelled once, as helper" 1 \
     "$(($(json sent_bytes) < $(json bytes) + 20000 ? 1 : 0))"
+PTY=${PTY:-build/host/release/tests/e2e/pty_drive}
+if [ -x "$PTY" ]; then
+    printf '%s\n' 'resize 50 200' 'wait next: ferry chat --device -d tales' 'end 0' >"$TMP/steps"
+    check "on a terminal the next step is shown" env TERM=xterm "$PTY" "$TMP/steps" "$FERRY" push "$TMP/tales"
+fi
 before=$(phone_bytes)
 check "the same once more" push "$TMP/tales"
 check_equal "is up to date" true "$(json up_to_date)"

@@ -233,9 +233,14 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = fy_create(&p, &progress, e);
     fy_show_end(&progress);
     free(models);
-    if (rc == 0)
-        report(o, &p);
-    return rc;
+    if (rc != 0)
+        return rc;
+    report(o, &p);
+    fy_str next = {0};
+    fy_str_puts(&next, "ferry push ");
+    fy_str_put_word(&next, o->out);
+    fy_say_next(&next);
+    return 0;
 }
 
 const fy_verb fy_verb_create = {

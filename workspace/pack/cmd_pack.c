@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/call.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
@@ -88,6 +89,13 @@ static int pack(void *opaque, int n_args, char **args, fy_err *e)
     if (rc == 0 && stat(name, &st) == 0)
         fy_log(FY_LOG_INFO, "%s: %.1f MB from %.1f MB", name, (double)st.st_size * 1e-6,
                (double)progress.done_bytes * 1e-6);
+    if (rc == 0) {
+        fy_str next = {0};
+        fy_str_puts(&next, "ferry unpack ");
+        fy_str_put_word(&next, name);
+        fy_str_puts(&next, " -o DIR, there");
+        fy_say_next(&next);
+    }
     free(name);
     return rc;
 }

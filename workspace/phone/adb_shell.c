@@ -21,20 +21,7 @@
 
 void fy_adb_quote(fy_str *cmd, const char *arg)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_./:@%+,-";
-    if (*arg != '\0' && strspn(arg, plain) == strlen(arg)) {
-        fy_str_puts(cmd, arg);
-        return;
-    }
-    fy_str_putc(cmd, '\'');
-    for (const char *c = arg; *c != '\0'; c++) {
-        if (*c == '\'')
-            fy_str_puts(cmd, "'\\''");
-        else
-            fy_str_putc(cmd, *c);
-    }
-    fy_str_putc(cmd, '\'');
+    fy_str_put_word(cmd, arg);
 }
 
 /* Names the phone and the beginning of the command in front of a message. */

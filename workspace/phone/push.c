@@ -15,12 +15,14 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/agent_store.h"
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
+#include "cli/call.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
@@ -440,6 +442,19 @@ static void report(const fy_push_result *r, double seconds)
                d->n_old > 1 ? "them" : "it");
 }
 
+static void say_next(const fy_push_result *r, const char *serial)
+{
+    fy_str command = {0};
+    fy_str_puts(&command, "ferry chat --device");
+    if (serial != NULL) {
+        fy_str_putc(&command, '=');
+        fy_str_put_word(&command, serial);
+    }
+    fy_str_puts(&command, " -d ");
+    fy_str_put_word(&command, fy_path_base(r->path).ptr);
+    fy_say_next(&command);
+}
+
 static int run_verb(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
@@ -463,6 +478,7 @@ static int run_verb(void *opaque, int n_args, char **args, fy_err *e)
     if (rc != 0)
         return rc;
     report(&r, seconds);
+    say_next(&r, o->serial);
     return o->json ? print_json(&r, seconds, e) : 0;
 }
 
