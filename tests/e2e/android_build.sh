@@ -64,6 +64,20 @@ check_equal "selftest passes, every kernel with the recorded results" "true aarc
     "$(android selftest -m "$TMP/tales.gguf" --quick --json 2>/dev/null |
         jq -r '"\(.ok) \(.machine.machine) \([.checks[] | select(.name | startswith("kernel")) | .ok] | length > 100 and all)"')"
 
+# --- docs/android --------------------------------------------------------------------------------------------------
+# The native half of the example, and a program that stands for the Java VM.
+cc=$tools/bin/aarch64-linux-android28-clang
+check "libferry.a builds for Android" make TARGET=android WERROR=1 CFLAGS=-O1 B="${kept#"$PWD/"}/objects" lib
+check "docs/android links it" "$cc" -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -Iruntime docs/android/ferry_jni.c \
+    "$kept/objects/lib/libferry.a" -L"$SYSROOT_ANDROID/lib" -lpcre2-8 -lutf8proc -ljansson -lm \
+    -Wl,-z,max-page-size=16384 -Wl,-z,defs -Wl,-soname,libferry_jni.so -o "$TMP/libferry_jni.so"
+check_equal "it needs the system's libraries only" "" \
+    "$(LC_ALL=C aarch64-linux-gnu-readelf -d "$TMP/libferry_jni.so" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vxE 'lib(c|dl|m).so')"
+check "the program compiles" "$cc" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror tests/e2e/jni_try.c -ldl -o "$TMP/jni_try"
+jni() { qemu-aarch64 -L "$phone" "$TMP/jni_try" "$TMP/libferry_jni.so" "$@"; }
+check_equal "Android's linker loads it, and it tells the same, twice" "$here"$'\n'"$here" "$(jni "$TMP/tales.gguf" 'Once upon a time' 24 2>&1)"
+check_status "a missing model is an exception" 1 'IllegalStateException: .*none.gguf' jni "$TMP/none.gguf" x 1
+
 # --- with a library for the NPU ------------------------------------------------------------------------------------
 # The reference under the vendor's name, loaded by Android's linker.
 "$FERRY" convert tests/data/tales --outtype f16 -o "$TMP/f16.gguf" -q

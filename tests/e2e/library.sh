@@ -116,6 +116,16 @@ check_equal "tales tells two tales at once, each as ferry run does" \
     "$(for prompt in 'Once upon a time' 'One day, a brave'; do
         "$FERRY" run -m "$TMP/m.gguf" -p "$prompt" -n 100 --temp 0 2>/dev/null
     done)" "$("$TMP/example/tales" "$TMP/m.gguf" 'Once upon a time' 'One day, a brave')"
+if command -v python3 >/dev/null; then
+    awk '/^```python$/ { code = 1; next } /^```/ { code = 0 } code' docs/api.md >"$TMP/tale.py"
+    check "the example for Python has at most 15 lines" test "$(wc -l <"$TMP/tale.py")" -ge 8 -a "$(wc -l <"$TMP/tale.py")" -le 15
+    check_equal "through ctypes it tells the tale, too" \
+        "$("$FERRY" run -m "$TMP/m.gguf" -p 'Élan, 42 owls &' -n 400 --temp 0 -q)" \
+        "$(python3 "$TMP/tale.py" "$TMP/m.gguf" 'Élan, 42 owls &')"
+    check_status "and gives the library's message" 1 'no-such.gguf: cannot open' python3 "$TMP/tale.py" no-such.gguf Hi
+else
+    skip "the example for Python" "no python3"
+fi
 check_status "without arguments it says how it is used" 2 'usage: tale' "$TMP/example/tale"
 check_status "a missing file is named, with ferry's exit status" 1 "no-such.gguf" "$TMP/example/tale" no-such.gguf Hi
 needs() { # PROGRAM
