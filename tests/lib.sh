@@ -10,6 +10,7 @@ FERRY_ARM=${FERRY_ARM:-qemu-aarch64 build/aarch64/release/ferry}
 REAL=${FERRY_REAL:-../shared/real}
 export FERRY FERRY_ARM REAL
 TMP=$(mktemp -d)
+export XDG_STATE_HOME=$TMP/state # what ferry remembers
 trap 'rm -rf "$TMP"' EXIT
 t_count=0 t_failed=0
 

@@ -229,8 +229,7 @@ int fy_hub_find_snapshot(const char *storage, const char *revision, char **dir, 
     return rc < 0 ? -1 : 0;
 }
 
-/* "ORG/NAME" of a directory "models--ORG--NAME", as a new string; NULL and 0: it is none. */
-static int entry_id(fy_span base, char **id, fy_err *e)
+int fy_hub_entry_id(fy_span base, char **id, fy_err *e)
 {
     size_t skip = strlen(ENTRY);
     if (base.len <= skip || !fy_span_begins(base, ENTRY))
@@ -256,7 +255,7 @@ int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e)
         *commit = '\0';
         if (fy_span_is(fy_path_base(real), "snapshots")) {
             *strrchr(real, '/') = '\0';
-            rc = entry_id(fy_path_base(real), id, e);
+            rc = fy_hub_entry_id(fy_path_base(real), id, e);
         }
     }
     free(real);

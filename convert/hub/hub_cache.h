@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 #define FY_HUB_ID_BYTES       200 /* ORG/NAME with its NUL */
 #define FY_HUB_REVISION_BYTES 256
@@ -42,6 +43,9 @@ char *fy_hub_storage(const fy_hub_ref *ref, fy_err *e); /* CACHE/models--ORG--NA
 /* "ORG/NAME", or "NAME", of the cache entry that `dir` is a snapshot of, links followed: a new
  * string. NULL and 0: it is none. */
 int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e);
+
+/* "ORG/NAME" of a directory's name "models--ORG--NAME", as a new string; NULL and 0: it is none. */
+int fy_hub_entry_id(fy_span base, char **id, fy_err *e);
 
 /* Is it a directory models--ORG--NAME of a cache? */
 bool fy_hub_is_entry(const char *dir);

@@ -283,18 +283,30 @@ static void choose_checkpoint(fy_hub_list *l)
 
 /* --- a GGUF model ----------------------------------------------------------------------------- */
 
-/* The models among the files that are not excluded. names: [l->n], theirs. */
-static int list_models(const fy_hub_list *l, const fy_hub_choice *c, const char **names,
-                       uint64_t *sizes, fy_gguf_variants *out, fy_err *e)
+/* The models among the files that no pattern excludes. */
+static int list_models(const fy_hub_list *l, const fy_opt_list *exclude, fy_gguf_variants *out,
+                       fy_err *e)
 {
+    const char **names = calloc(l->n + 1, sizeof *names);
+    uint64_t *sizes = calloc(l->n + 1, sizeof *sizes);
     size_t n = 0;
-    for (size_t i = 0; i < l->n; i++) {
-        if (matches_any(c->exclude, l->files[i].name))
+    for (size_t i = 0; names != NULL && sizes != NULL && i < l->n; i++) {
+        if (matches_any(exclude, l->files[i].name))
             continue;
         names[n] = l->files[i].name;
         sizes[n++] = l->files[i].size;
     }
-    return fy_gguf_variants_of(names, sizes, n, fy_row_can_decode, out, e);
+    int rc = names == NULL || sizes == NULL
+                 ? fy_nomem(e)
+                 : fy_gguf_variants_of(names, sizes, n, fy_row_can_decode, out, e);
+    free(names);
+    free(sizes);
+    return rc;
+}
+
+int fy_hub_list_models(const fy_hub_list *l, fy_gguf_variants *out, fy_err *e)
+{
+    return list_models(l, NULL, out, e);
 }
 
 static int choose_variant(fy_hub_list *l, const fy_hub_choice *c, const fy_gguf_variants *models,
@@ -324,16 +336,11 @@ static int choose_variant(fy_hub_list *l, const fy_hub_choice *c, const fy_gguf_
 
 static int choose_gguf(fy_hub_list *l, const fy_hub_choice *c, fy_err *e)
 {
-    const char **names = calloc(l->n + 1, sizeof *names);
-    uint64_t *sizes = calloc(l->n + 1, sizeof *sizes);
     fy_gguf_variants models = {0};
-    int rc = names == NULL || sizes == NULL ? fy_nomem(e)
-                                            : list_models(l, c, names, sizes, &models, e);
+    int rc = list_models(l, c->exclude, &models, e);
     if (rc == 0)
         rc = choose_variant(l, c, &models, e);
     fy_gguf_variants_release(&models);
-    free(names);
-    free(sizes);
     return rc;
 }
 

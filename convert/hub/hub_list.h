@@ -76,5 +76,7 @@ int fy_hub_list_choose(fy_hub_list *l, const fy_hub_choice *c, fy_err *e);
 /* Are weights of a checkpoint in the list, or a GGUF model? */
 bool fy_hub_list_has_weights(const fy_hub_list *l);
 bool fy_hub_list_has_gguf(const fy_hub_list *l);
+/* The GGUF models that are whole; released by fy_gguf_variants_release, before the list. */
+int fy_hub_list_models(const fy_hub_list *l, fy_gguf_variants *out, fy_err *e);
 
 #endif

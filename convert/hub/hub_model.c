@@ -73,6 +73,42 @@ static int add_dir(fy_hub_list *l, const char *dir, const char *at, int depth, f
     return rc;
 }
 
+/* --- what it holds ----------------------------------------------------------------------------- */
+
+static void put_once(fy_str *out, const char *text)
+{
+    fy_span rest = {fy_str_z(out), out->len};
+    const size_t n = strlen(text);
+    while (rest.len >= n) { /* as a word between commas */
+        const char *comma = memchr(rest.ptr, ',', rest.len);
+        const size_t len = comma != NULL ? (size_t)(comma - rest.ptr) : rest.len;
+        if (len == n && memcmp(rest.ptr, text, n) == 0)
+            return;
+        if (comma == NULL)
+            break;
+        rest = (fy_span){comma + 2, rest.len - len - 2};
+    }
+    fy_str_printf(out, "%s%s", out->len > 0 ? ", " : "", text);
+}
+
+int fy_hub_put_models(const char *dir, fy_str *out, fy_err *e)
+{
+    fy_hub_list l = {0};
+    fy_gguf_variants models = {0};
+    int rc = add_dir(&l, dir, "", 0, e);
+    if (rc == 0 && fy_hub_list_has_weights(&l))
+        put_once(out, "checkpoint");
+    if (rc == 0)
+        rc = fy_hub_list_models(&l, &models, e);
+    for (size_t i = 0; i < models.n; i++) {
+        const char *label = models.v[i].name.label;
+        put_once(out, label[0] != '\0' ? label : "GGUF");
+    }
+    fy_gguf_variants_release(&models);
+    fy_hub_list_release(&l);
+    return rc;
+}
+
 /* --- in the cache ----------------------------------------------------------------------------- */
 
 /* NAME without ORG. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "hub/hub_list.h"
 
@@ -27,6 +28,10 @@ int fy_hub_find(const char *text, fy_hub_kind kind, fy_hub_place *out, fy_err *e
 
 /* The same, and with `fetch` set a repository is downloaded first, or what of it is not there. */
 int fy_hub_get(const char *text, fy_hub_kind kind, bool fetch, fy_hub_place *out, fy_err *e);
+
+/* Appends what a snapshot holds, unless it is in the text: "checkpoint", and the types of its GGUF
+ * models, with ", " between them. */
+int fy_hub_put_models(const char *dir, fy_str *out, fy_err *e);
 
 /* fy_program's hub_model (cli/verb.h). What the cache has is taken as it is. */
 int fy_hub_model_path(const fy_hub_want_model *want, char **path, fy_err *e);

@@ -101,14 +101,24 @@ static const char *absolute(const char *variable)
     return dir != NULL && dir[0] == '/' ? dir : NULL;
 }
 
-bool fy_config_path(const char *name, fy_str *out)
+static bool user_path(const char *variable, const char *at_home, const char *name, fy_str *out)
 {
-    const char *config = absolute("XDG_CONFIG_HOME");
-    const char *dir = config != NULL ? config : absolute("HOME");
+    const char *given = absolute(variable);
+    const char *dir = given != NULL ? given : absolute("HOME");
     if (dir == NULL)
         return false;
-    fy_str_printf(out, "%s%s/ferry/%s", dir, config != NULL ? "" : "/.config", name);
+    fy_str_printf(out, "%s%s/ferry/%s", dir, given != NULL ? "" : at_home, name);
     return true;
+}
+
+bool fy_config_path(const char *name, fy_str *out)
+{
+    return user_path("XDG_CONFIG_HOME", "/.config", name, out);
+}
+
+bool fy_state_path(const char *name, fy_str *out)
+{
+    return user_path("XDG_STATE_HOME", "/.local/state", name, out);
 }
 
 char *fy_cache_dir(const char *name, fy_err *e)

@@ -30,6 +30,8 @@ char *fy_path_make(const char *dir, const char *rel, fy_err *e);
  * ~/.config. A relative directory there would mean another one wherever the program runs: it counts
  * as not set. False: neither variable is set. */
 bool fy_config_path(const char *name, fy_str *out);
+/* The same of what ferry remembers: below $XDG_STATE_HOME, else ~/.local/state. */
+bool fy_state_path(const char *name, fy_str *out);
 
 /* ferry/NAME below $XDG_CACHE_HOME, else below ~/.cache, made when it is not there; the caller frees
  * it. Everything in it may be removed at any time. */

@@ -11,7 +11,7 @@ extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_
 #include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
 
-extern const fy_verb fy_verb_fetch, fy_verb_convert, fy_verb_quantize, fy_verb_inspect,
+extern const fy_verb fy_verb_fetch, fy_verb_list, fy_verb_rm, fy_verb_convert, fy_verb_quantize, fy_verb_inspect,
     fy_verb_compare, fy_verb_plan, fy_verb_chunk, fy_verb_compile, fy_verb_create, fy_verb_pack,
     fy_verb_unpack, fy_verb_keygen, fy_verb_sign, fy_verb_verify, fy_verb_up, fy_verb_doctor,
     fy_verb_push, fy_verb_pull, fy_verb_explain;
@@ -19,7 +19,7 @@ extern const fy_verb fy_verb_fetch, fy_verb_convert, fy_verb_quantize, fy_verb_i
 
 static const fy_verb *const verbs[] = {
 #ifndef FERRY_DEVICE
-    &fy_verb_fetch, &fy_verb_convert, &fy_verb_quantize, &fy_verb_inspect, &fy_verb_compare,
+    &fy_verb_fetch, &fy_verb_list, &fy_verb_rm, &fy_verb_convert, &fy_verb_quantize, &fy_verb_inspect, &fy_verb_compare,
     &fy_verb_plan, &fy_verb_chunk, &fy_verb_compile, &fy_verb_create, &fy_verb_pack,
     &fy_verb_unpack, &fy_verb_keygen, &fy_verb_sign, &fy_verb_verify, &fy_verb_up, &fy_verb_doctor,
     &fy_verb_push, &fy_verb_pull, &fy_verb_explain,

@@ -15,6 +15,7 @@
 #include "kernels/row.h"
 #include "policy/type_policy.h"
 #include "workspace/npu/soc_table.h"
+#include "workspace/pack/known.h"
 #include "workspace/pack/workspace.h"
 
 typedef struct {
@@ -236,6 +237,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (rc != 0)
         return rc;
     report(o, &p);
+    fy_known_add(o->out);
     fy_str next = {0};
     fy_str_puts(&next, "ferry push ");
     fy_str_put_word(&next, o->out);

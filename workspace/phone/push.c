@@ -27,6 +27,7 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/data/model_json.h"
+#include "workspace/pack/known.h"
 #include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
@@ -477,6 +478,7 @@ static int run_verb(void *opaque, int n_args, char **args, fy_err *e)
     double seconds = fy_now_s() - begin;
     if (rc != 0)
         return rc;
+    fy_known_add(args[0]);
     report(&r, seconds);
     say_next(&r, o->serial);
     return o->json ? print_json(&r, seconds, e) : 0;

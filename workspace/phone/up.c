@@ -21,6 +21,7 @@
 #include "kernels/row.h"
 #include "policy/type_policy.h"
 #include "workspace/pack/create_impl.h"
+#include "workspace/pack/known.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/doctor.h"
@@ -549,6 +550,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = begin(&j, e);
     for (int s = 0; rc == 0 && s <= o->to; s++)
         rc = steps[s](&j, e);
+    if (rc == 0 && j.dir != NULL && !o->dry_run)
+        fy_known_add(j.dir);
     fy_adb_close(j.a);
     free(j.cache);
     free(j.source);

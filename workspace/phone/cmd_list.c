@@ -1,0 +1,217 @@
+/* ferry list and ferry rm: the models and workspaces on this machine, and their removal. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json_tree.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "cli/verb_rows.h"
+#include "workspace/phone/local_items.h"
+
+static const char *const kinds[] = {"model", "workspace"};
+
+#define ENVIRONMENT                                                                               \
+    "HF_HUB_CACHE The hub's cache; ~/.cache/huggingface/hub when neither it nor HF_HOME is set.\n" \
+    "XDG_STATE_HOME Where ferry/workspaces is; ~/.local/state when not set.\n"
+
+/* The day, or in full as ISO 8601 has it, in UTC. */
+static void put_time(fy_str *out, int64_t when, bool full)
+{
+    struct tm tm;
+    const time_t t = (time_t)when;
+    if (when <= 0 || gmtime_r(&t, &tm) == NULL)
+        return;
+    fy_str_printf(out, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+    if (full)
+        fy_str_printf(out, "T%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool json, quiet, verbose;
+} list_options;
+
+static void put_row(fy_str *s, const fy_local_item *x)
+{
+    fy_str size = {0};
+    fy_put_bytes_text(&size, x->bytes);
+    fy_str_printf(s, "%-9s  %9s  ", kinds[x->kind], fy_str_z(&size));
+    put_time(s, x->used, false);
+    fy_str_puts(s, "  ");
+    fy_str_put_quoted(s, fy_span_of(x->name), 4096);
+    if (x->type[0] != '\0') {
+        fy_str_puts(s, "  ");
+        fy_str_put_quoted(s, fy_span_of(x->type), 200);
+    }
+    fy_str_putc(s, '\n');
+    s->oom |= size.oom;
+    fy_str_release(&size);
+}
+
+static void put_json(fy_str *s, const fy_local_items *store)
+{
+    fy_json_maker m = {0};
+    json_t *list = json_array();
+    for (size_t i = 0; i < store->n; i++) {
+        const fy_local_item *x = &store->item[i];
+        fy_str used = {0};
+        put_time(&used, x->used, true);
+        fy_make_append(&m, list,
+                       json_pack("{s:s, s:o, s:o, s:o, s:o, s:s}", "kind", kinds[x->kind], "name",
+                                 fy_make_text(fy_span_of(x->name)), "path",
+                                 fy_make_text(fy_span_of(x->path)), "type",
+                                 fy_make_text(fy_span_of(x->type)), "bytes",
+                                 fy_make_u64(x->bytes), "used", fy_str_z(&used)));
+        fy_str_release(&used);
+    }
+    char *text = json_dumps(list, 0);
+    fy_str_printf(s, "%s\n", text != NULL ? text : "");
+    s->oom |= m.oom || text == NULL;
+    free(text);
+    json_decref(list);
+}
+
+static int run_list(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const list_options *o = opaque;
+    fy_local_items store;
+    fy_str s = {0};
+    (void)n_args, (void)args;
+    if (fy_local_items_read(&store, e) != 0)
+        return -1;
+    if (o->json)
+        put_json(&s, &store);
+    for (size_t i = 0; !o->json && i < store.n; i++)
+        put_row(&s, &store.item[i]);
+    if (store.n == 0 && !o->json)
+        fy_log(FY_LOG_INFO, "no model is in the hub's cache, and no workspace is known");
+    fy_local_items_release(&store);
+    return fy_stdout_text(&s, e);
+}
+
+typedef list_options options;
+static const fy_opt list_rows[] = {
+    FY_LINE_FLAG("Output", "json", json,
+                 "Write a JSON list of objects: kind, name, path, type, bytes, used."),
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+const fy_verb fy_verb_list = {
+    .name = "list",
+    .summary = "show the models and workspaces on this machine",
+    .synopsis = "",
+    .opts = list_rows,
+    .n_opts = sizeof list_rows / sizeof list_rows[0],
+    .opts_bytes = sizeof(list_options),
+    .description =
+        "Shows what the hub's cache holds, and workspaces: those below the current directory and "
+        "those that create, push and up made or sent. A line has the size, the day when a file of "
+        "it was last read or written, the name by which other verbs take it, and its types: those "
+        "of GGUF models, checkpoint, or incomplete for a download that has not ended.",
+    .examples = "ferry list\n",
+    .environment = ENVIRONMENT,
+    .task = FY_TASK_MAKE,
+    .run = run_list,
+};
+
+/* --- rm --------------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool yes, quiet, verbose;
+} rm_options;
+
+static int ask(const fy_local_item *x, bool *yes, fy_err *e)
+{
+    char answer[8];
+    fy_str s = {0};
+    fy_str_printf(&s, "%s ", kinds[x->kind]);
+    fy_str_put_quoted(&s, fy_span_of(x->name), 1000);
+    fy_str_puts(&s, ", ");
+    fy_put_bytes_text(&s, x->bytes);
+    fy_str_puts(&s, ": remove it? [y/N] ");
+    int rc = s.oom ? fy_nomem(e) : fy_ask(fy_str_z(&s), answer, sizeof answer, e);
+    fy_str_release(&s);
+    *yes = rc == 0 && (answer[0] == 'y' || answer[0] == 'Y');
+    return rc;
+}
+
+static int remove_one(const rm_options *o, const fy_local_item *x, fy_err *e)
+{
+    char shown[200];
+    bool yes = o->yes;
+    uint64_t freed;
+    size_t left;
+    fy_str size = {0};
+    if (!yes && ask(x, &yes, e) != 0)
+        return -1;
+    fy_quote(shown, sizeof shown, fy_span_of(x->name));
+    if (!yes) {
+        fy_log(FY_LOG_INFO, "%s stays", shown);
+        return 0;
+    }
+    if (fy_local_item_remove(x, &freed, &left, e) != 0)
+        return -1;
+    fy_put_bytes_text(&size, freed);
+    fy_log(FY_LOG_INFO, "%s is removed; that freed %s", shown, fy_str_z(&size));
+    fy_str_release(&size);
+    if (left > 0)
+        fy_log(FY_LOG_WARN, "%zu files in %s are not of the workspace and stay", left, shown);
+    return 0;
+}
+
+static int run_rm(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const rm_options *o = opaque;
+    char q[200];
+    fy_local_items store;
+    if (!o->yes && !fy_may_ask())
+        return fy_fail(e, FY_EARG, "nobody can be asked here whether to remove it; give --yes");
+    if (fy_local_items_read(&store, e) != 0)
+        return -1;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < n_args; i++) { /* all names before anything goes */
+        if (fy_local_items_find(&store, args[i]) == NULL)
+            rc = fy_fail(e, FY_EARG,
+                         "%s: is neither a model nor a workspace that 'ferry list' shows; nothing "
+                         "is removed",
+                         fy_quote(q, sizeof q, fy_span_of(args[i])));
+    }
+    for (int i = 0; rc == 0 && i < n_args; i++)
+        rc = remove_one(o, fy_local_items_find(&store, args[i]), e);
+    fy_local_items_release(&store);
+    return rc;
+}
+
+#define options rm_options
+static const fy_opt rm_rows[] = {
+    FY_LINE_FLAG("Work", "yes", yes, "Remove without a question; needed without a terminal."),
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+#undef options
+
+const fy_verb fy_verb_rm = {
+    .name = "rm",
+    .summary = "remove a model of the hub's cache, or a workspace",
+    .synopsis = "ORG/NAME|DIR...",
+    .min_args = 1,
+    .max_args = -1,
+    .opts = rm_rows,
+    .n_opts = sizeof rm_rows / sizeof rm_rows[0],
+    .opts_bytes = sizeof(rm_options),
+    .description =
+        "Removes what 'ferry list' shows, and nothing else: a repository with all its types and "
+        "versions from the hub's cache, or a workspace. Of a workspace the files go that its "
+        "manifest lists; others stay, with their directory. No link is followed. It asks before "
+        "each one, and reports what the disk has again: nothing for weights that are also "
+        "elsewhere, as a hard link.",
+    .examples = "ferry rm workspace --yes\n",
+    .environment = ENVIRONMENT,
+    .task = FY_TASK_MAKE,
+    .run = run_rm,
+};
