@@ -317,7 +317,7 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(filter-out tests/kcheck/kernel_c
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
-BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench engine_bench)
+BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench engine_bench grammar_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
            $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $(addprefix $B/tests/e2e/,compare_graphs session_logits qnn_driver) $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
@@ -418,6 +418,14 @@ demo: all
 .PHONY: bench
 bench: all kcheck $(BENCH_TOOLS)
 	@ROWS='$(ROWS)' BUILD='$B' tests/bench/run.sh
+
+## bench-grammar: masks of structured output (FERRY_BENCH_VOCABULARY=DIR: with the tokenizer of a checkpoint)
+.PHONY: bench-grammar
+bench-grammar: all $B/tests/bench/grammar_bench
+	$(Q)if [ -n "$$FERRY_BENCH_VOCABULARY" ]; then \
+	  build/ferry convert --vocab-only -q -o $B/tests/bench/vocabulary.gguf "$$FERRY_BENCH_VOCABULARY" && \
+	  $B/tests/bench/grammar_bench $B/tests/bench/vocabulary.gguf; \
+	else $B/tests/bench/grammar_bench; fi
 
 ## bench-limits: how fast this machine reads memory and multiplies
 .PHONY: bench-limits

@@ -397,7 +397,8 @@ static int read_sequence(parser *p, bool nested, fy_node *out)
     }
     if (rc == 0 && peek(p) != '\0' && strchr("*+?{", peek(p)) != NULL)
         return bad_syntax(p, "a symbol before the repetition");
-    *out = rc == 0 ? fy_rules_seq(p->r, p->parts + first, p->n_parts - first) : 0;
+    const fy_node *parts = p->parts != NULL ? p->parts + first : NULL; /* there may be none at all */
+    *out = rc == 0 ? fy_rules_seq(p->r, parts, p->n_parts - first) : 0;
     p->n_parts = first;
     return rc;
 }

@@ -89,7 +89,8 @@ static int grow_slots(fy_way_sets *s, fy_err *e)
     s->n_slots = n;
     for (size_t i = 0; i < s->n_sets; i++) {
         const fy_way_set *x = &s->sets[i];
-        s->slots[find_slot(s, s->ways + x->first, x->n, x->may_end)] = (uint32_t)i + 1;
+        const fy_way *ways = x->n > 0 ? s->ways + x->first : NULL;
+        s->slots[find_slot(s, ways, x->n, x->may_end)] = (uint32_t)i + 1;
     }
     return 0;
 }

@@ -27,9 +27,9 @@ fy_trie *fy_vocab_trie(const fy_vocab *v, uint32_t n_ids, fy_err *e)
     fy_trie_token *tokens = calloc((size_t)n_ids + 1, sizeof *tokens);
     int rc = ends != NULL && tokens != NULL ? spell_all(v, n_ids, &text, ends, e) : fy_nomem(e);
     for (uint32_t i = 0; rc == 0 && i < n_ids; i++) {
-        const size_t begin = i > 0 ? ends[i - 1] : 0;
-        tokens[i] =
-            (fy_trie_token){{text.ptr + begin, ends[i] - begin}, fy_vocab_is_eog(v, (int32_t)i)};
+        const size_t begin = i > 0 ? ends[i - 1] : 0, n = ends[i] - begin;
+        tokens[i] = (fy_trie_token){{n > 0 ? text.ptr + begin : NULL, n},
+                                    fy_vocab_is_eog(v, (int32_t)i)};
     }
     if (rc == 0)
         t = fy_trie_new(tokens, n_ids, e);
