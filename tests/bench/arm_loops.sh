@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 objects=${FERRY_BENCH_OBJECTS:-build/aarch64/release/runtime/kernels/arm}
 mca=llvm-mca-19
-cpus="cortex-a520 cortex-a720 neoverse-v2"
+cpus="cortex-a520 cortex-a720 cortex-x925"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -22,6 +22,10 @@ q4_0, many tokens, SMMLA|matmul_i8mm|fy_matmul_q4_0__i8mm|smmla|-|-|32|0
 q8_0, one token, SDOT|matmul_dotprod|matvec_q8_0|sdot|-|fcvtl2|16|1.0625
 q8_0, many tokens, SDOT|matmul_dotprod|fy_matmul_q8_0__dotprod|sdot|fcvtl|-|16|0
 q8_0, many tokens, SMMLA|matmul_i8mm|fy_matmul_q8_0__i8mm|smmla|-|-|32|0
+q4_0, one token, NEON|matmul_neon|matvec_q4_0|smlal2|-|fcvtl2|16|0.5625
+q4_0, many tokens, NEON|matmul_neon|fy_matmul_q4_0__neon|smlal2|-|saddw2|16|0
+q8_0, one token, NEON|matmul_neon|matvec_q8_0|smlal2|-|fcvtl2|16|1.0625
+q8_0, many tokens, NEON|matmul_neon|fy_matmul_q8_0__neon|smlal2|-|scvtf|16|0
 f16, largest loop, NEON|matmul_float_neon|fy_matmul_f16__neon|fmla|-|-|4|2
 scores of f16 keys, a few queries|attend_neon|fy_attend_dots_f16__neon|fmla|-|fcvtl|4|0
 scores of f16 keys, many queries|attend_neon|fy_attend_dots_f16__neon|fmla|fcvtl|-|4|0
@@ -101,9 +105,12 @@ Made by `tests/bench/arm_loops.sh` from the device build: do not edit. It takes 
 and has llvm-mca 19 run them from registers and the first cache for 1000 passes. That tells what the instructions cost and
 what they wait for, not what memory costs: decoding on a phone ends at the memory's rate long before these.
 
+No table of LLVM 19, the newest of Debian 12, is one of these cores' own:
+
 * `cortex-a520` is scheduled as Cortex-A510, in order.
-* `cortex-a720` is scheduled as Neoverse N2: two vector units. LLVM 19 has the same table for `cortex-x4`, which has four.
-* `neoverse-v2`, kin of Cortex-X3 with four vector units, stands for Cortex-X4.
+* `cortex-a720` is scheduled as Neoverse N2: two vector units.
+* `cortex-x925` is scheduled as Neoverse V2, kin of Cortex-X3: four vector units, where Cortex-X925 has six. These rows stand for
+  Cortex-X4 too, which has four; LLVM gives it the table of Neoverse N2.
 
 A pass is one turn of the loop; MAC are its multiply-adds; B/cycle are bytes of weights, keys or values that it consumes
 per cycle where each is used once. "Busy" is the unit with the most work and its cycles per pass: as many as the pass takes

@@ -13,10 +13,10 @@ static inline int32x4_t dot16(int32x4_t s, int8x16_t w, int8x16_t x)
     return vdotq_s32(s, w, x);
 }
 
-#define FY_TILE_LANES 8
+#define FY_TILE_REPEATS 1
 
 #include "kernels/arm/matmul_rows.h"
-#include "kernels/arm/matmul_tile.h"
+#include "kernels/arm/matmul_tile_quads.h"
 #include "kernels/arm/matmul_vec.h"
 
 /* --- the tile -------------------------------------------------------------------------------- */
@@ -34,16 +34,6 @@ FY_INLINE void tile_put_quants(int8_t *q, const fy_quants32 rows[FY_Q_ROWS], int
     vst4q_s32((int32_t *)(void *)(q + 128 + quad * 64), hi);
 }
 
-FY_INLINE void tile_put_scales(float *at, float32x4_t rows, int quad)
-{
-    vst1q_f32(at + 4 * quad, rows);
-}
-
-FY_INLINE void tile_put_parts(int32_t *at, int32x4_t rows, int quad)
-{
-    vst1q_s32(at + 4 * quad, rows);
-}
-
 /* [half][column] */
 FY_INLINE void tile_put_columns(int8_t *to, const int8_t *const q[FY_TILE_COLS])
 {
@@ -52,11 +42,6 @@ FY_INLINE void tile_put_columns(int8_t *to, const int8_t *const q[FY_TILE_COLS])
         vst1q_s8(to + c * 16, vld1q_s8(q[c]));
         vst1q_s8(to + 64 + c * 16, vld1q_s8(q[c] + 16));
     }
-}
-
-FY_INLINE void tile_put_values(float *to, float32x4_t columns)
-{
-    vst1q_f32(to, columns);
 }
 
 /* The lane is a constant once the loops are unrolled. */
@@ -89,30 +74,6 @@ FY_INLINE void tile_dots(int32x4_t s[FY_TILE_SUMS], const int8_t *w, const int8_
         /* Or the next rows are loaded before these are free, and the chains go to memory. */
         __asm__ volatile("" : : "w"(s[quad]), "w"(s[6 + quad]) : "memory");
     }
-}
-
-FY_INLINE int tile_rows_of(int i)
-{
-    return i % 2;
-}
-
-FY_INLINE float32x4_t tile_columns_of(const float *x, int i)
-{
-    return vdupq_n_f32(vld1q_f32(x)[i / 2]);
-}
-
-FY_INLINE void tile_from_y(float32x4_t acc[FY_TILE_SUMS], float32x4_t y[FY_TILE_COLS][2])
-{
-    FY_UNROLL
-    for (int i = 0; i < FY_TILE_SUMS; i++)
-        acc[i] = y[i / 2][i % 2];
-}
-
-FY_INLINE void tile_to_y(float32x4_t y[FY_TILE_COLS][2], const float32x4_t acc[FY_TILE_SUMS])
-{
-    FY_UNROLL
-    for (int i = 0; i < FY_TILE_SUMS; i++)
-        y[i / 2][i % 2] = acc[i];
 }
 
 /* --- q8_0 and q4_0 times one column ---------------------------------------------------------- */

@@ -4,7 +4,8 @@
  * fewer instructions to repack. */
 #include "kernels/kernel_impl.h"
 
-#define FY_TILE_LANES 16
+#define FY_TILE_LANES   16
+#define FY_TILE_REPEATS 1
 
 #include "kernels/arm/matmul_tile.h"
 

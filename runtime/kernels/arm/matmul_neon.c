@@ -1,5 +1,6 @@
-/* Block weights on plain Armv8.0 NEON: widening multiplies. Four or more columns by rows
- * (matmul_rows.h); one to three of q8_0 and q4_0 by code of their own (matmul_vec.h). */
+/* Block weights on plain Armv8.0 NEON. Many columns of types with small codes in tiles;
+ * four or more by rows (matmul_rows.h), with widening multiplies; one to three of q8_0 and q4_0 by
+ * code of their own (matmul_vec.h). */
 #include <arm_neon.h>
 
 #include "kernels/kernel_impl.h"
@@ -10,7 +11,10 @@ static inline int32x4_t dot16(int32x4_t s, int8x16_t w, int8x16_t x)
     return vpadalq_s16(s, vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x));
 }
 
+#define FY_TILE_REPEATS 8
+
 #include "kernels/arm/matmul_rows.h"
+#include "kernels/arm/matmul_tile_quads.h"
 #include "kernels/arm/matmul_vec.h"
 
 /* --- q8_0 and q4_0 by rows ------------------------------------------------------------------- */
@@ -128,6 +132,98 @@ FY_INLINE int32x4_t vec_sums4_q4_0(vec_rows *v, int half, int8x16_t x0, int8x16_
     return less_product(sums_of_pairs(s0, s1, s2, s3), v->above, v->column_sum, lane);
 }
 
+/* --- the tile --------------------------------------------------------------------------------- */
+
+/* Codes of at most 16 in size: 16 products with activations of at most 127 fit int16. A widening
+ * multiply-add takes an element of eight rows and that of a column eight times, so that nothing is
+ * added up across a vector. (By element, in 16 bits, it takes two cycles on many cores.) */
+enum {
+    NEON_TILE_FROM = 12,  /* columns, from which on repacking pays */
+    NEON_TILE_CODES = 16, /* of a half */
+    TILED_q4_0 = true,
+    TILED_q4_1 = true,
+    TILED_q5_0 = true,
+    TILED_q4_k = true,
+    TILED_q8_0 = false,
+    TILED_q5_1 = false,
+    TILED_q5_k = false,
+    TILED_q6_k = false,
+};
+
+/* [element][row] */
+FY_INLINE void tile_put_quants(int8_t *q, const fy_quants32 rows[FY_Q_ROWS], int quad)
+{
+    FY_UNROLL
+    for (int half = 0; half < 2; half++) {
+        int8x16_t r[FY_Q_ROWS], four[4]; /* four elements of four rows */
+        FY_UNROLL
+        for (int i = 0; i < FY_Q_ROWS; i++)
+            r[i] = half == 0 ? rows[i].lo : rows[i].hi;
+        const int8x16_t low02 = vzip1q_s8(r[0], r[2]), low13 = vzip1q_s8(r[1], r[3]);
+        const int8x16_t high02 = vzip2q_s8(r[0], r[2]), high13 = vzip2q_s8(r[1], r[3]);
+        four[0] = vzip1q_s8(low02, low13);
+        four[1] = vzip2q_s8(low02, low13);
+        four[2] = vzip1q_s8(high02, high13);
+        four[3] = vzip2q_s8(high02, high13);
+        FY_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int32x4_t v = vreinterpretq_s32_s8(four[i]);
+            int8_t *to = q + (half * NEON_TILE_CODES + 4 * i) * FY_TILE_ROWS + 4 * quad;
+            const int32_t element[4] = {v[0], v[1], v[2], v[3]};
+            FY_UNROLL
+            for (int e = 0; e < 4; e++)
+                memcpy(to + e * FY_TILE_ROWS, &element[e], sizeof element[e]);
+        }
+    }
+}
+
+/* [half][pair of elements][column]: eight times one element, eight times the other. */
+FY_INLINE void tile_put_columns(int8_t *to, const int8_t *const q[FY_TILE_COLS])
+{
+    FY_UNROLL
+    for (int c = 0; c < FY_TILE_COLS; c++) {
+        FY_UNROLL
+        for (int i = 0; i < 4; i++, to += 4 * 16 * FY_TILE_COLS) { /* eight elements */
+            const int8x16_t x = vcombine_s8(vld1_s8(q[c] + 8 * i), vdup_n_s8(0));
+            const int8x16_t two = vzip1q_s8(x, x);
+            const int8x16_t four[2] = {vzip1q_s8(two, two), vzip2q_s8(two, two)};
+            FY_UNROLL
+            for (int k = 0; k < 2; k++) {
+                int8_t *at = to + (2 * k * FY_TILE_COLS + c) * 16;
+                vst1q_s8(at, vzip1q_s8(four[k], four[k]));
+                vst1q_s8(at + FY_TILE_COLS * 16, vzip2q_s8(four[k], four[k]));
+            }
+        }
+        to -= 4 * 4 * 16 * FY_TILE_COLS;
+    }
+}
+
+FY_INLINE void tile_dots(int32x4_t s[FY_TILE_SUMS], const int8_t *w, const int8_t *x, int half)
+{
+    int16x8_t sum[FY_TILE_COLS];
+    FY_UNROLL
+    for (int c = 0; c < FY_TILE_COLS; c++)
+        sum[c] = vdupq_n_s16(0);
+    FY_UNROLL
+    for (int pair = 0; pair < NEON_TILE_CODES / 2; pair++) {
+        const int at = half * NEON_TILE_CODES / 2 + pair;
+        const int8x16_t rows = vld1q_s8(w + at * 2 * FY_TILE_ROWS);
+        FY_UNROLL
+        for (int c = 0; c < FY_TILE_COLS; c++) {
+            const int8x16_t column = vld1q_s8(x + (at * FY_TILE_COLS + c) * 16);
+            sum[c] = vmlal_s8(sum[c], vget_low_s8(rows), vget_low_s8(column));
+            sum[c] = vmlal_high_s8(sum[c], rows, column);
+        }
+        /* Or loads are moved up until there are not enough registers. */
+        __asm__ volatile("" : : "w"(sum[0]), "w"(sum[1]), "w"(sum[2]), "w"(sum[3]) : "memory");
+    }
+    FY_UNROLL
+    for (int c = 0; c < FY_TILE_COLS; c++) {
+        s[2 * c] = vaddw_s16(s[2 * c], vget_low_s16(sum[c]));
+        s[2 * c + 1] = vaddw_high_s16(s[2 * c + 1], sum[c]);
+    }
+}
+
 /* --- kernels --------------------------------------------------------------------------------- */
 
 #define DEFINE_MATMUL_VEC(type, above, quants)                                                     \
@@ -142,9 +238,12 @@ FY_INLINE int32x4_t vec_sums4_q4_0(vec_rows *v, int half, int8x16_t x0, int8x16_
                                   int64_t row_begin, int64_t row_end, const fy_act *a,             \
                                   int64_t n_cols, void *scratch)                                   \
     {                                                                                              \
-        (void)scratch;                                                                             \
         if (n_cols < FY_Q_COLS)                                                                    \
             matvec_columns(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, matvec_##type);    \
+        else if (TILED_##type && n_cols >= NEON_TILE_FROM)                                         \
+            matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,             \
+                         sizeof(fy_block_##type), 1, false, false, fy_quants32_##type,             \
+                         fy_scales_d);                                                             \
         else                                                                                       \
             matmul_by_rows(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,                    \
                            sizeof(fy_block_##type), 1, false, false, quants, fy_scales_d, above,   \
@@ -154,15 +253,19 @@ FY_INLINE int32x4_t vec_sums4_q4_0(vec_rows *v, int half, int8x16_t x0, int8x16_
 DEFINE_MATMUL_VEC(q8_0, 0, fy_quants32_q8_0)
 DEFINE_MATMUL_VEC(q4_0, 8, stored_q4_0)
 
-#define DEFINE_MATMUL(type, subs, has_min, has_parts, scales)                                 \
-    void fy_matmul_##type##__neon(float *y, int64_t ldy, const void *W, size_t row_bytes,     \
-                                  int64_t row_begin, int64_t row_end, const fy_act *a,        \
-                                  int64_t n_cols, void *scratch)                              \
-    {                                                                                         \
-        (void)scratch;                                                                        \
-        matmul_by_rows(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,                   \
-                       sizeof(fy_block_##type), subs, has_min, has_parts, fy_quants32_##type, \
-                       scales, 0, dots4);                                                     \
+#define DEFINE_MATMUL(type, subs, has_min, has_parts, scales)                                     \
+    void fy_matmul_##type##__neon(float *y, int64_t ldy, const void *W, size_t row_bytes,         \
+                                  int64_t row_begin, int64_t row_end, const fy_act *a,            \
+                                  int64_t n_cols, void *scratch)                                  \
+    {                                                                                             \
+        if (TILED_##type && n_cols >= NEON_TILE_FROM)                                             \
+            matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,            \
+                         sizeof(fy_block_##type), subs, has_min, has_parts, fy_quants32_##type,   \
+                         scales);                                                                 \
+        else                                                                                      \
+            matmul_by_rows(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,                   \
+                           sizeof(fy_block_##type), subs, has_min, has_parts, fy_quants32_##type, \
+                           scales, 0, dots4);                                                     \
     }
 
 FY_QUANT_TYPES(DEFINE_MATMUL)

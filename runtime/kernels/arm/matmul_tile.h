@@ -1,15 +1,16 @@
-/* Block weights times many columns, for the arm64 instruction sets with dot products.
+/* Block weights times many columns.
  *
- * A tile, 8 rows of a run of blocks, is repacked once into signed bytes in the order in which the
- * instruction wants them and serves all columns; four columns are packed likewise and serve all
+ * A tile, 8 rows of a run of blocks, is repacked once into signed bytes in the order in which
+ * the instruction wants them and serves all columns; four columns are packed likewise and serve all
  * rows of the call. What is left per 8 rows, 4 columns and block is the multiply-adds, their loads,
  * and four instructions (clear, scale, convert, add) for each of the eight vectors of sums. Every
  * row and column keeps its own chain of fused multiply-adds over the blocks, so that the result
  * equals the scalar specification bit for bit. Between runs the chains rest in y.
  *
  * A file that includes this defines before it FY_TILE_LANES, the lanes that the scales of 8 rows
- * take, and after it what is declared here without a body. A vector of sums, 0 .. 7, has the
- * rows and columns that the instruction gives it. */
+ * take, and FY_TILE_REPEATS, how often an activation stands in packed columns; and after it what is
+ * declared here without a body. A vector of sums, 0 .. 7, has the rows and columns that the
+ * instruction gives it. */
 #ifndef FY_KERNELS_ARM_MATMUL_TILE_H
 #define FY_KERNELS_ARM_MATMUL_TILE_H
 
@@ -31,7 +32,7 @@ typedef struct {
 } fy_tile;
 
 typedef struct {
-    int8_t q[FY_TILE_COLS * FY_QK];
+    int8_t q[FY_TILE_COLS * FY_QK * FY_TILE_REPEATS];
     float d[FY_TILE_LANES], sum[FY_TILE_LANES];
 } fy_tile_columns;
 
