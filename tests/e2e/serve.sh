@@ -34,7 +34,7 @@ status() { curl -s -o "$TMP/body" -w '%{http_code}' "$@"; } # URL OPTIONS...: th
 metric() { curl -s "$url/metrics" | awk -v n="ferry_$1" '$1 == n { print $2 }'; }
 wait_metric() { # NAME VALUE: until it has that value
     local i
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 200; i++)); do
         [ "$(metric "$1")" != "$2" ] || return 0
         sleep 0.05
     done
@@ -250,6 +250,28 @@ for kind in false true; do
     check "its client leaves, and the slot is free" wait_metric slots_busy 0
     check "the choices that waited were dropped, and are counted" test "$(metric requests_cancelled_total)" -gt "$before"
 done
+stop "$pid"
+
+# --- clients that do not read, and too many of them ---------------------------------------------------------------
+
+start slow -np 2 -c 1000 --timeout 4 --max-connections 4
+body='{"prompt":"Once upon a time","n_predict":990,"ignore_eos":true,"stream":true,"n_probs":600,"id_slot":0}'
+exec 9<>"/dev/tcp/127.0.0.1/$port"
+printf 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body" >&9
+decoded() { curl -s "$url/slots" | jq '.[0].n_decoded'; }
+for ((last = -1, i = 0; i < 40; i++)); do
+    now=$(decoded)
+    [ "$now" -gt 0 ] && [ "$now" -eq "$last" ] && break
+    last=$now
+    sleep 0.3
+done
+check "an answer that nobody takes pauses: $now of 990 tokens" test "$now" -gt 0 -a "$now" -lt 990
+check_equal "others are answered meanwhile" 20 "$(post /completion '{"prompt":"A","n_predict":20,"ignore_eos":true}' | jq .tokens_predicted)"
+check "its client is dropped after --timeout" wait_metric slots_busy 0
+exec 9>&-
+for fd in 5 6 7; do eval "exec $fd<>/dev/tcp/127.0.0.1/$port"; done
+check_equal "an idle connection makes room for a new one" '{"status":"ok"}{"status":"ok"}' "$(curl -s "$url/health")$(curl -s "$url/health")"
+for fd in 5 6 7; do eval "exec $fd>&-"; done
 stop "$pid"
 
 # --- what is refused ----------------------------------------------------------------------------------------------
