@@ -129,7 +129,15 @@ static int snapshot_name(const char *dir, char **name, fy_err *e)
 static int pick_gguf(fy_hub_place *p, const fy_hub_choice *c, bool strict, fy_err *e)
 {
     fy_hub_list l = {0};
-    int rc = add_dir(&l, p->path, "", 0, e);
+    fy_err why = {0};
+    /* of any other directory, which may be the root of a disk, little is looked at */
+    int rc = add_dir(&l, p->path, "", strict ? 0 : DEPTH_MAX - 1, &why);
+    if (rc != 0 && (strict || why.code == FY_ENOMEM))
+        rc = fy_fail(e, why.code, "%s", why.msg);
+    else if (rc != 0) {
+        fy_hub_list_release(&l);
+        return 0;
+    }
     const bool gguf = fy_hub_list_has_gguf(&l);
     const bool meant = strict ? c->kind != FY_HUB_ANY || c->type[0] != '\0' ||
                                     !fy_hub_list_has_weights(&l)

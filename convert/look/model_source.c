@@ -173,8 +173,9 @@ static int open_file(fy_source *s, fy_err *e)
 static int find_model(fy_source *s, fy_err *e)
 {
     fy_hub_place place;
-    if (fy_file_is_dir(s->path) ? fy_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON)
-                                : !fy_hub_id_is_meant(s->path))
+    if (fy_file_is_dir(s->path)
+            ? fy_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON) || fy_dir_has(s->path, FY_BUNDLE_WEIGHTS)
+            : !fy_hub_id_is_meant(s->path))
         return 0;
     if (fy_hub_find(s->path, FY_HUB_ANY, &place, e) != 0)
         return -1;

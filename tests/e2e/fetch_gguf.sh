@@ -130,6 +130,9 @@ check_equal "up" tales-GGUF "$(XDG_CACHE_HOME=$TMP/cache "$FERRY" up bo/tales-GG
 check "up -hf: the dry run finds what it would do" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up -hf bo/tales-GGUF:Q8_0 --to create --exe-path "$TMP/exe" --no-parity --dry-run
 check_status "up refuses a split model as create would, in the dry run too" 1 "is one of $parts files, expected a model in a single one" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up bo/tales-GGUF:F16 --to create --exe-path "$TMP/exe" --no-parity --dry-run
 check_status "-hf takes names only" 2 "-hf './x': expected ORG/NAME" "$FERRY" run -hf ./x -p Once
+"$FERRY" chunk "$files/tales-Q8_0.gguf" --soc SM8650 -o "$TMP/cut" -q
+check_equal "a cut model is one of run" "$want" "$("$FERRY" run "$TMP/cut" -p 'Once upon' -n 8 --temp 0 -q)"
+check_status "and compare says what it takes instead" 2 "is a model that was cut; .ferry chunk --join" "$FERRY" compare "$TMP/cut" "$files/tales-Q8_0.gguf"
 check_status "two models" 2 "two models: give one of -m, -d and -hf" "$FERRY" run -hf a/b -m x.gguf -p Once
 check_status "an argument besides -m" 2 "an option names the model already" "$FERRY" chat -m x.gguf y.gguf
 mkdir -p "$TMP/dir/only"

@@ -156,6 +156,9 @@ static void test_gguf(void **state)
     put("dir/a-Q8_0.gguf", "12");
     finds(at("dir"), "dir/a-Q4_K_M.gguf", NULL);
     finds_kind(at("dir"), FY_HUB_CHECKPOINT, "dir", NULL);
+    put("dir/sub/c-Q4_0.gguf", "1");
+    put("deep/a/b/c-Q4_0.gguf", "1");
+    finds(at("deep"), "deep", NULL); /* one level down, no further */
     put("dir/b-Q4_K_M.gguf", "1");
     finds(at("dir"), "!2 of its models are of type 'Q4_K_M'", NULL);
     put("dir/config.json", "{}");
