@@ -61,9 +61,10 @@ rm -r "$TMP"/there/many* && cp "$TMP/kept" "$state"
 
 # --- rm --------------------------------------------------------------------------------------------------------------
 check_status "without a terminal nothing goes" 2 "nobody can be asked here whether to remove it; give --yes" "$ferry" rm bo/tales-GGUF
-for name in "$TMP/there" "$TMP/here/foreign" bo/other ann/tales .. / "$HF_HOME/hub" bo/tales-GGUF:Q8_0 "$TMP/exe"; do
+for name in "$TMP/there" "$TMP/here/foreign" bo/other ann/tales .. / "$HF_HOME/hub" "$TMP/exe"; do
     check_status "not in the list: ${name#"$TMP"}" 2 "is neither a model nor a workspace that 'ferry list' shows; nothing is removed" "$ferry" rm "$name" --yes
 done
+check_status "one type of a repository" 2 "a repository goes as a whole.*'ferry rm bo/tales-GGUF'; nothing is removed" "$ferry" rm bo/tales-GGUF:Q8_0 --yes
 check_status "one wrong name, and nothing goes" 2 "nothing is removed" "$ferry" rm bo/tales-GGUF bo/other --yes
 check_equal "all are there" 3 "$(names | wc -l)"
 echo mine >"$TMP/there/two/notes.txt"

@@ -1,4 +1,5 @@
 /* ferry list and ferry rm: the models and workspaces on this machine, and their removal. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -164,10 +165,25 @@ static int remove_one(const rm_options *o, const fy_local_item *x, fy_err *e)
     return 0;
 }
 
+static int not_listed(const fy_local_items *l, const char *name, fy_err *e)
+{
+    char q[200], id[200];
+    snprintf(id, sizeof id, "%.*s", (int)strcspn(name, ":@"), name);
+    const bool part = fy_local_items_find(l, id) != NULL;
+    fy_quote(q, sizeof q, fy_span_of(part ? id : name));
+    return part ? fy_fail(e, FY_EARG,
+                          "a repository goes as a whole, with all its types and versions: 'ferry rm "
+                          "%s'; nothing is removed",
+                          q)
+                : fy_fail(e, FY_EARG,
+                          "%s: is neither a model nor a workspace that 'ferry list' shows; nothing "
+                          "is removed",
+                          q);
+}
+
 static int run_rm(void *opaque, int n_args, char **args, fy_err *e)
 {
     const rm_options *o = opaque;
-    char q[200];
     fy_local_items store;
     if (!o->yes && !fy_may_ask())
         return fy_fail(e, FY_EARG, "nobody can be asked here whether to remove it; give --yes");
@@ -176,10 +192,7 @@ static int run_rm(void *opaque, int n_args, char **args, fy_err *e)
     int rc = 0;
     for (int i = 0; rc == 0 && i < n_args; i++) { /* all names before anything goes */
         if (fy_local_items_find(&store, args[i]) == NULL)
-            rc = fy_fail(e, FY_EARG,
-                         "%s: is neither a model nor a workspace that 'ferry list' shows; nothing "
-                         "is removed",
-                         fy_quote(q, sizeof q, fy_span_of(args[i])));
+            rc = not_listed(&store, args[i], e);
     }
     for (int i = 0; rc == 0 && i < n_args; i++)
         rc = remove_one(o, fy_local_items_find(&store, args[i]), e);
