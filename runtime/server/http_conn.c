@@ -209,8 +209,7 @@ static void flush(fy_conn *c)
 
 void fy_conn_flush_ready(fy_net *net)
 {
-    for (fy_exchange *x = fy_server_take_ready(net->s), *next; x != NULL; x = next) {
-        next = x->next_ready;
+    for (fy_exchange *x; (x = fy_server_take_ready(net->s)) != NULL;) {
         if (x->conn != NULL)
             flush(x->conn);
         fy_exchange_release(x);

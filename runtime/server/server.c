@@ -57,8 +57,12 @@ static void list_ready(fy_exchange *x)
     if (!x->waits) {
         x->waits = true;
         fy_exchange_hold(x);
-        x->next_ready = s->ready;
-        s->ready = x;
+        x->next_ready = NULL;
+        if (s->ready != NULL)
+            s->last_ready->next_ready = x;
+        else
+            s->ready = x;
+        s->last_ready = x;
         first = !s->woken;
         s->woken = true;
     }
@@ -87,19 +91,14 @@ void fy_server_answered(fy_exchange *x)
 fy_exchange *fy_server_take_ready(fy_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    fy_exchange *list = s->ready;
-    s->ready = NULL;
-    s->woken = false;
-    fy_exchange *in_order = NULL;
-    while (list != NULL) { /* those that came first, first */
-        fy_exchange *x = list;
-        list = x->next_ready;
-        x->waits = false;
-        x->next_ready = in_order;
-        in_order = x;
+    fy_exchange *x = s->ready;
+    if (x != NULL) {
+        s->ready = x->next_ready;
+        x->waits = false; /* from here on it may be listed again, at the end */
     }
+    s->woken = s->ready != NULL;
     pthread_mutex_unlock(&s->lock);
-    return in_order;
+    return x;
 }
 
 void fy_server_queue_job(fy_server *s, fy_exchange *x)
@@ -595,10 +594,8 @@ static void end(run_state *r)
     close_listeners(r);
     fy_conn_close_idle(&r->net, true);
     join_threads(r);
-    for (fy_exchange *x = fy_server_take_ready(&r->s), *next; x != NULL; x = next) {
-        next = x->next_ready;
+    for (fy_exchange *x; (x = fy_server_take_ready(&r->s)) != NULL;)
         fy_exchange_release(x);
-    }
     fy_schedule_free(r->s.schedule);
     fy_trie_free(r->s.trie);
     free_event(r->on_wake);

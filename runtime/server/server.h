@@ -97,7 +97,7 @@ struct fy_server {
     pthread_mutex_t lock;
     pthread_cond_t work;
     fy_exchange *jobs, *last_job;   /* under the lock: for the workers */
-    fy_exchange *ready;             /* under the lock: with bytes to send */
+    fy_exchange *ready, *last_ready; /* under the lock: with bytes to send */
     bool woken, ends;               /* under the lock */
     pthread_t workers[FY_SERVER_WORKERS], engine;
     int n_workers;
@@ -113,7 +113,7 @@ void fy_server_put(fy_exchange *x);
 void fy_server_answered(fy_exchange *x);
 /* Hands an exchange to the workers, with the reference of its handler. */
 void fy_server_queue_job(fy_server *s, fy_exchange *x);
-/* Takes the exchanges with bytes to send, each with a reference. Network thread. */
+/* Takes the next exchange with bytes to send, with a reference; NULL: there is none. Network thread. */
 fy_exchange *fy_server_take_ready(fy_server *s);
 /* The byte strings of the vocabulary, made on first use. A worker. NULL on failure. */
 const fy_trie *fy_server_trie(fy_server *s, fy_err *e);
