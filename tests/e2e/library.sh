@@ -22,7 +22,7 @@ check_equal "the static library likewise" "$declared" \
     "$(nm -g --defined-only "$root/usr/lib/libferry.a" | awk 'NF == 3 { print $3 }' | sort)"
 check_equal "its name says which programs it serves" libferry.so.0 \
     "$(readelf -d "$shared" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')"
-check_equal "it needs libc, libm, pcre2 and utf8proc alone" "" \
+check_equal "it needs libc, libm, pcre2, utf8proc and jansson alone" "" \
     "$(readelf -d "$shared" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
         grep -vE '^(libc|libm|libpthread|libpcre2-8|libutf8proc|libjansson|ld-linux[-a-z0-9_]*)\.so\.[0-9]+$')"
 check_equal "nothing in it prints, ends the program or takes signals" "" \
