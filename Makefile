@@ -355,7 +355,7 @@ ARM_DYNAMIC = TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/te
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 # Long tests start first, the longest first, so that no core waits at the end.
-LONG = $(addprefix tests/,phone/selftest.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh phone/models.sh \
+LONG = $(addprefix tests/,phone/selftest.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh phone/models.sh phone/chat.sh \
        cli/docs.sh phone/npu.sh phone/adb_client.sh e2e/device_build.sh phone/doctor.sh e2e/workspace.sh phone/up.sh \
        e2e/same_everywhere.sh cli/selftest.sh e2e/memory.sh golden/families.sh e2e/chat.sh) \
        build/host/asan/tests/kcheck/kcheck $B/tests/kcheck/kcheck

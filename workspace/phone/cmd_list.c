@@ -1,4 +1,5 @@
-/* ferry list and ferry rm: the models and workspaces on this machine, and their removal. */
+/* ferry list and ferry rm: the models and workspaces on this machine, or on a phone, and their
+ * removal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,22 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/phone/local_items.h"
+#include "workspace/phone/phone_list.h"
 
 static const char *const kinds[] = {"model", "workspace"};
 
 #define ENVIRONMENT                                                                               \
     "HF_HUB_CACHE The hub's cache; ~/.cache/huggingface/hub when neither it nor HF_HOME is set.\n" \
-    "XDG_STATE_HOME Where ferry/workspaces is; ~/.local/state when not set.\n"
+    "XDG_STATE_HOME Where ferry/workspaces is; ~/.local/state when not set.\n" FY_ADB_ENVIRONMENT
+
+/* Of both verbs, in the field `device` of their `options`. */
+#define ROW_DEVICE(what)                                                                    \
+    {                                                                                       \
+        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",            \
+        .offset = offsetof(options, device), .bare = "", .line_only = true,                 \
+        .help = what " the phone with this serial number, through adb; without a number "   \
+                     "ANDROID_SERIAL's, or the only one there is."                          \
+    }
 
 /* The day, or in full as ISO 8601 has it, in UTC. */
 static void put_time(fy_str *out, int64_t when, bool full)
@@ -33,6 +44,7 @@ static void put_time(fy_str *out, int64_t when, bool full)
 /* --- list ------------------------------------------------------------------------------------- */
 
 typedef struct {
+    const char *device;
     bool json, quiet, verbose;
 } list_options;
 
@@ -82,6 +94,8 @@ static int run_list(void *opaque, int n_args, char **args, fy_err *e)
     fy_local_items store;
     fy_str s = {0};
     (void)n_args, (void)args;
+    if (o->device != NULL)
+        return fy_phone_list_show(o->device, o->json, e);
     if (fy_local_items_read(&store, e) != 0)
         return -1;
     if (o->json)
@@ -96,6 +110,7 @@ static int run_list(void *opaque, int n_args, char **args, fy_err *e)
 
 typedef list_options options;
 static const fy_opt list_rows[] = {
+    ROW_DEVICE("Show what ferry has put onto"),
     FY_LINE_FLAG("Output", "json", json,
                  "Write a JSON list of objects: kind, name, path, type, bytes, used."),
     FY_ROW_QUIET,
@@ -113,8 +128,13 @@ const fy_verb fy_verb_list = {
         "Shows what the hub's cache holds, and workspaces: those below the current directory and "
         "those that create, push and up made or sent. A line has the size, the day when a file of "
         "it was last read or written, the name by which other verbs take it, and its types: those "
-        "of GGUF models, checkpoint, or incomplete for a download that has not ended.",
-    .examples = "ferry list\n",
+        "of GGUF models, checkpoint, or incomplete for a download that has not ended.\n\n"
+        "With --device it shows what lies below /data/local/tmp/ferry on a phone: workspaces that "
+        "were pushed and their older versions, model files that were sent for a call with "
+        "--device, programs, and what broken calls left; with the space that removing each would "
+        "free, and when it was last used.",
+    .examples = "ferry list\n"
+                "ferry list --device\n",
     .environment = ENVIRONMENT,
     .task = FY_TASK_MAKE,
     .run = run_list,
@@ -123,6 +143,7 @@ const fy_verb fy_verb_list = {
 /* --- rm --------------------------------------------------------------------------------------- */
 
 typedef struct {
+    const char *device;
     bool yes, quiet, verbose;
 } rm_options;
 
@@ -187,6 +208,8 @@ static int run_rm(void *opaque, int n_args, char **args, fy_err *e)
     fy_local_items store;
     if (!o->yes && !fy_may_ask())
         return fy_fail(e, FY_EARG, "nobody can be asked here whether to remove it; give --yes");
+    if (o->device != NULL)
+        return fy_phone_list_remove(o->device, n_args, args, o->yes, e);
     if (fy_local_items_read(&store, e) != 0)
         return -1;
     int rc = 0;
@@ -202,6 +225,7 @@ static int run_rm(void *opaque, int n_args, char **args, fy_err *e)
 
 #define options rm_options
 static const fy_opt rm_rows[] = {
+    ROW_DEVICE("Remove from"),
     FY_LINE_FLAG("Work", "yes", yes, "Remove without a question; needed without a terminal."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -211,7 +235,7 @@ static const fy_opt rm_rows[] = {
 const fy_verb fy_verb_rm = {
     .name = "rm",
     .summary = "remove a model of the hub's cache, or a workspace",
-    .synopsis = "ORG/NAME|DIR...",
+    .synopsis = "ORG/NAME|DIR|NAME...",
     .min_args = 1,
     .max_args = -1,
     .opts = rm_rows,
@@ -222,8 +246,11 @@ const fy_verb fy_verb_rm = {
         "versions from the hub's cache, or a workspace. Of a workspace the files go that its "
         "manifest lists; others stay, with their directory. No link is followed. It asks before "
         "each one, and reports what the disk has again: nothing for weights that are also "
-        "elsewhere, as a hard link.",
-    .examples = "ferry rm workspace --yes\n",
+        "elsewhere, as a hard link.\n\n"
+        "With --device the names are those of 'ferry list --device': a workspace with all its "
+        "versions, a model file, or one version by its full name, NAME-<12 digits>.",
+    .examples = "ferry rm workspace --yes\n"
+                "ferry rm --device Qwen3-4B-Q4_K_M\n",
     .environment = ENVIRONMENT,
     .task = FY_TASK_MAKE,
     .run = run_rm,

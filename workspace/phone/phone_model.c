@@ -218,6 +218,12 @@ static void report(const char *name, const fy_push_source *s, const fy_agent_don
 /* What the user should know beside the reason. */
 static int explain(const char *file, fy_err *e)
 {
+    if (e->code == FY_ENOSPACE) {
+        const fy_err why = *e;
+        *e = (fy_err){0};
+        return fy_fail(e, why.code, "%s: %s; 'ferry list --device' shows what ferry has there", file,
+                       why.msg);
+    }
     if (e->code != FY_EINTR)
         return fy_ctx(e, "%s", file);
     *e = (fy_err){0};
