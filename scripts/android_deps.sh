@@ -63,7 +63,7 @@ tree() { # NAME: its source directory
 # --- libraries ----------------------------------------------------------------------------------------------------
 
 archive() { # LIBRARY OPTIONS... -- SOURCES...
-    local lib=$1 src objects=() options=(-O2 -fPIE -std=gnu11)
+    local lib=$1 src objects=() options=(-O2 -fPIC -std=gnu11)
     shift
     while [ "$1" != -- ]; do
         options+=("$1")
