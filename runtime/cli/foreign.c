@@ -13,6 +13,8 @@ const fy_foreign fy_foreign_verbs[] = {
     {"show|info|dump|gguf-dump|metadata", NULL,
      "'ferry inspect FILE.gguf' shows what is in a model; of one in the hub's cache 'ferry inspect "
      "ORG/NAME'"},
+    {"ls|models|tags", NULL, "'ferry list' shows the models and workspaces on this machine"},
+    {"delete|remove|uninstall|prune", NULL, "'ferry rm NAME' removes a model or a workspace"},
     {"ps|status|top", NULL,
      "nothing of ferry stays in memory between calls; 'ferry doctor' looks at a phone"},
     {"stop|kill|unload", NULL,
