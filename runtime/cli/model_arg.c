@@ -143,6 +143,7 @@ static int put_path(fy_call *c, const char *given, const char *path, fy_err *e)
 int fy_model_arg_settle(fy_call *c, bool remote, fy_err *e)
 {
     const fy_model_slots *s = c->v->model;
+    char q[FY_QUOTE_BYTES];
     if (s == NULL)
         return 0;
     const char *model = *text_field(c, s->model), *dir = text_of(c, s->workspace),
@@ -159,5 +160,11 @@ int fy_model_arg_settle(fy_call *c, bool remote, fy_err *e)
         (name != NULL || is_dir || fy_hub_id_is_meant(text)) &&
         ask_hub(c, text, name != NULL, remote, e) != 0)
         return -1;
+    if (fy_program_now()->hub_model != NULL && !remote && c->model_path == NULL &&
+        strchr(text, '/') == NULL && !fy_file_exists(text) && !fy_file_is_dir(text))
+        return fy_fail(e, FY_EIO,
+                       "%s: no such file or directory; 'ferry list' shows the models that are "
+                       "here, 'ferry fetch ORG/NAME[:TYPE]' downloads one from the hub",
+                       fy_quote(q, sizeof q, fy_span_of(text)));
     return put_path(c, text, c->model_path != NULL ? c->model_path : text, e);
 }

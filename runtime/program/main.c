@@ -73,6 +73,11 @@ static int unknown_verb(const char *name, bool or_word, fy_err *e)
     for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL && n < MAX; v++)
         names[n++] = (*v)->name;
     fy_quote(shown, sizeof shown, fy_span_of(name));
+    if (name[0] == '-')
+        return fy_fail(e, FY_EARG,
+                       "'%s' stands before the verb: 'ferry run' continues a text, 'ferry chat' "
+                       "talks, 'ferry --help' lists the others",
+                       shown);
     const char *foreign = or_word ? fy_foreign_verb(name) : NULL;
     if (foreign != NULL)
         return fy_fail(e, FY_EARG, "no verb '%s': %s", shown, foreign);

@@ -72,8 +72,8 @@ static int set_up(void **state)
         ids[i] = (i * 29 + 3) % V;
     fy_session *s = new_session();
     const float *last;
-    if (fy_session_eval(s, ids, T, &(fy_eval_sinks){keep_logits, keep_hidden, NULL}, &last, &e) !=
-        0)
+    if (fy_session_eval(s, ids, T, &(fy_eval_sinks){.logits = keep_logits, .hidden = keep_hidden},
+                        &last, &e) != 0)
         return -1;
     for (uint32_t i = 0; i < L * N_KV; i++) {
         if (fy_session_cached(s, i / N_KV, i % N_KV, false, T, keys + i * T * DIM, &e) != 0 ||
