@@ -38,9 +38,8 @@ int fy_read_tools(const fy_served *v, const json_t *o, fy_ask_tools *t, fy_bad_a
     const json_t *list = json_object_get(o, "tools");
     const json_t *parallel = json_object_get(o, "parallel_tool_calls");
     bool none = false;
-    *t = (fy_ask_tools){.only = -1};
-    if (v->chat != NULL)
-        t->format = fy_tool_format_of(fy_chat_template_text(v->chat, true));
+    const fy_span template = v->chat != NULL ? fy_chat_template_text(v->chat, true) : FY_SPAN("");
+    *t = (fy_ask_tools){.only = -1, .format = fy_tool_format_of(template)};
     if (parallel != NULL && !json_is_null(parallel) && !json_is_boolean(parallel))
         return fy_bad(b, "parallel_tool_calls", "expected true or false");
     t->one = json_is_false(parallel);

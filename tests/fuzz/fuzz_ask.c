@@ -75,7 +75,10 @@ static void read_ask(const json_t *o, fy_span body)
         check_bad(&b);
     check_ask(k);
     b = (fy_bad_ask){0};
-    if (fy_read_messages(&server.served, o, &text, &b) != 0)
+    if (fy_read_tools(&server.served, o, &k->tools, &b) != 0 || fy_force_tools(k, &b) != 0)
+        check_bad(&b);
+    b = (fy_bad_ask){0};
+    if (fy_read_messages(&server.served, o, &k->tools, &text, &b) != 0)
         check_bad(&b);
     fy_str_release(&text);
     fy_ask_free(k);
