@@ -299,25 +299,6 @@ static int read_format(fy_ask *k, const json_t *o, fy_bad_ask *b)
     return 0;
 }
 
-static int read_prompt(fy_ask *k, const json_t *o, fy_bad_ask *b)
-{
-    chat *h = k->state;
-    fy_str text = {0};
-    fy_ids ids = {0};
-    int rc = fy_read_messages(k->served, o, &k->tools, &text, b);
-    if (rc == 0) {
-        const fy_span opened = fy_think_opened_by(view(&text), NULL);
-        fy_str_add(&h->opened, opened.ptr, opened.len);
-        rc = h->opened.oom ? fy_nomem(&b->e)
-                           : fy_chat_encode_text(k->served->vocab, view(&text), &ids, &b->e);
-    }
-    fy_str_release(&text);
-    if (rc == 0)
-        return fy_ask_add_prompt(k, &ids, &b->e);
-    fy_ids_release(&ids);
-    return -1;
-}
-
 static int read_chat(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     k->state = calloc(1, sizeof(chat));
@@ -330,20 +311,10 @@ static int read_chat(fy_ask *k, const json_t *o, fy_bad_ask *b)
         return -1;
     if (k->n_top > 0 && !k->logprobs)
         return fy_bad(b, "top_logprobs", "needs logprobs: true");
-    return read_prompt(k, o, b);
+    return fy_ask_read_conversation(k, o, &((chat *)k->state)->opened, b);
 }
 
 void fy_handle_chat(fy_exchange *x)
 {
-    fy_bad_ask b = {0};
-    json_t *o = fy_body_read(x);
-    if (o == NULL)
-        return;
-    fy_ask *k = fy_ask_new(x, &form, "chatcmpl-");
-    const int rc = k != NULL ? read_chat(k, o, &b) : fy_nomem(&b.e);
-    json_decref(o);
-    if (rc != 0)
-        fy_ask_refuse(x, k, &b);
-    else
-        fy_ask_submit(k);
+    fy_ask_handle(x, &form, "chatcmpl-", read_chat);
 }

@@ -145,28 +145,17 @@ static void end(fy_answer *a, fy_str *out)
 static const fy_reply_form form = {
     .whole = whole, .open = open_stream, .piece = piece, .end = end, .close = open_stream};
 
+static int read_completion(fy_ask *k, const json_t *o, fy_bad_ask *b)
+{
+    const fy_member members[] = {
+        {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, k->served->n_vocab}, {NULL}};
+    if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0)
+        return -1;
+    k->logprobs = k->n_top > 0;
+    return fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", b);
+}
+
 void fy_handle_completion(fy_exchange *x)
 {
-    fy_bad_ask b = {0};
-    const fy_member members[] = {
-        {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0,
-         x->server->served.n_vocab},
-        {NULL}};
-    json_t *o = fy_body_read(x);
-    if (o == NULL)
-        return;
-    fy_ask *k = fy_ask_new(x, &form, "cmpl-");
-    int rc = k != NULL ? 0 : fy_nomem(&b.e);
-    if (rc == 0)
-        rc = fy_ask_read_common(k, o, &b) != 0 || fy_members_read(o, members, k, &b) != 0 ||
-                     fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", &b) != 0
-                 ? -1
-                 : 0;
-    json_decref(o);
-    if (rc != 0) {
-        fy_ask_refuse(x, k, &b);
-        return;
-    }
-    k->logprobs = k->n_top > 0;
-    fy_ask_submit(k);
+    fy_ask_handle(x, &form, "cmpl-", read_completion);
 }

@@ -147,22 +147,14 @@ static int read_rest(fy_ask *k, const json_t *o, fy_bad_ask *b)
     return 0;
 }
 
+static int read_completions(fy_ask *k, const json_t *o, fy_bad_ask *b)
+{
+    if (fy_ask_read_common(k, o, b) != 0 || read_rest(k, o, b) != 0)
+        return -1;
+    return fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", b);
+}
+
 void fy_handle_completions(fy_exchange *x)
 {
-    fy_bad_ask b = {0};
-    json_t *o = fy_body_read(x);
-    if (o == NULL)
-        return;
-    fy_ask *k = fy_ask_new(x, &form, "cmpl-");
-    int rc = k != NULL ? 0 : fy_nomem(&b.e);
-    if (rc == 0)
-        rc = fy_ask_read_common(k, o, &b) != 0 || read_rest(k, o, &b) != 0 ||
-                     fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", &b) != 0
-                 ? -1
-                 : 0;
-    json_decref(o);
-    if (rc != 0)
-        fy_ask_refuse(x, k, &b);
-    else
-        fy_ask_submit(k);
+    fy_ask_handle(x, &form, "cmpl-", read_completions);
 }

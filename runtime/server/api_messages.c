@@ -486,8 +486,6 @@ static const fy_reply_form form = {.whole = whole,
 static int read_messages(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     messages *h = k->state = calloc(1, sizeof *h);
-    fy_ids ids = {0};
-    fy_str text = {0};
     if (h == NULL)
         return fy_nomem(&b->e);
     h->kind = -1;
@@ -503,33 +501,14 @@ static int read_messages(fy_ask *k, const json_t *o, fy_bad_ask *b)
     if (rc == 0 && k->n_predict < 1)
         rc = fy_bad(b, "max_tokens", "expected 1 or more");
     if (rc == 0)
-        rc = fy_read_messages(k->served, q, &k->tools, &text, b);
-    if (rc == 0) {
-        const fy_span opened = fy_think_opened_by(view(&text), NULL);
-        fy_str_add(&h->opened, opened.ptr, opened.len);
-        rc = fy_chat_encode_text(k->served->vocab, view(&text), &ids, &b->e);
-    }
+        rc = fy_ask_read_conversation(k, q, &h->opened, b);
     json_decref(q);
-    fy_str_release(&text);
-    if (rc == 0)
-        return fy_ask_add_prompt(k, &ids, &b->e);
-    fy_ids_release(&ids);
-    return -1;
+    return rc;
 }
 
 void fy_handle_messages(fy_exchange *x)
 {
-    fy_bad_ask b = {0};
-    json_t *o = fy_body_read(x);
-    if (o == NULL)
-        return;
-    fy_ask *k = fy_ask_new(x, &form, "msg_");
-    const int rc = k != NULL ? read_messages(k, o, &b) : fy_nomem(&b.e);
-    json_decref(o);
-    if (rc != 0)
-        fy_ask_refuse(x, k, &b);
-    else
-        fy_ask_submit(k);
+    fy_ask_handle(x, &form, "msg_", read_messages);
 }
 
 static int count(const fy_served *v, const json_t *o, size_t *n, fy_bad_ask *b)

@@ -1,9 +1,11 @@
-/* Conversations of a request: checks messages, joins text parts, and renders the model's template. */
+/* Conversations of a request: checks messages, joins text parts, and renders the model's template.
+ */
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json_tree.h"
+#include "model/think.h"
 #include "server/ask_read.h"
 
 /* The text of a content: a string, or parts of type "text", joined without a separator. */
@@ -16,16 +18,18 @@ static int put_content(const json_t *content, size_t message, fy_str *out, fy_ba
         return 0;
     }
     if (!json_is_array(content))
-        return fy_bad(b, "messages", "the content of message %zu is %s, expected a string or a list "
-                                     "of parts",
+        return fy_bad(b, "messages",
+                      "the content of message %zu is %s, expected a string or a list "
+                      "of parts",
                       message, fy_json_type_name(content));
     json_array_foreach(content, i, part)
     {
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *text = json_object_get(part, "text");
         if (type != NULL && strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0)
-            return fy_bad(b, "messages", "part %zu of message %zu is of type '%.40s'; the model "
-                                         "reads text only",
+            return fy_bad(b, "messages",
+                          "part %zu of message %zu is of type '%.40s'; the model "
+                          "reads text only",
                           i, message, type);
         if (!json_is_string(text))
             return fy_bad(b, "messages", "part %zu of message %zu has no text", i, message);
@@ -77,9 +81,9 @@ static json_t *take_messages(const fy_served *v, const json_t *messages, fy_bad_
     size_t i;
     if (!json_is_array(messages) || json_array_size(messages) == 0) {
         fy_bad(b, "messages", "found %s, expected a list of messages",
-               messages == NULL                ? "nothing"
-               : json_is_array(messages)       ? "an empty list"
-                                               : fy_json_type_name(messages));
+               messages == NULL          ? "nothing"
+               : json_is_array(messages) ? "an empty list"
+                                         : fy_json_type_name(messages));
         return NULL;
     }
     json_t *list = json_array();
@@ -167,4 +171,23 @@ int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *to
     free(extra);
     free(shown);
     return rc;
+}
+
+int fy_ask_read_conversation(fy_ask *k, const json_t *o, fy_str *opened, fy_bad_ask *b)
+{
+    fy_str text = {0};
+    fy_ids ids = {0};
+    int rc = fy_read_messages(k->served, o, &k->tools, &text, b);
+    if (rc == 0) {
+        const fy_span all = {fy_str_z(&text), text.len};
+        const fy_span end = fy_think_opened_by(all, NULL);
+        fy_str_add(opened, end.ptr, end.len);
+        rc =
+            opened->oom ? fy_nomem(&b->e) : fy_chat_encode_text(k->served->vocab, all, &ids, &b->e);
+    }
+    fy_str_release(&text);
+    if (rc == 0)
+        return fy_ask_add_prompt(k, &ids, &b->e);
+    fy_ids_release(&ids);
+    return -1;
 }

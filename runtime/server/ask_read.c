@@ -29,6 +29,22 @@ void fy_ask_refuse(fy_exchange *x, fy_ask *k, const fy_bad_ask *b)
     fy_ask_free(k);
 }
 
+void fy_ask_handle(fy_exchange *x, const fy_reply_form *form, const char *id_prefix,
+                   int (*read)(fy_ask *k, const json_t *o, fy_bad_ask *b))
+{
+    fy_bad_ask b = {0};
+    json_t *o = fy_body_read(x);
+    if (o == NULL)
+        return;
+    fy_ask *k = fy_ask_new(x, form, id_prefix);
+    const int rc = k != NULL ? read(k, o, &b) : fy_nomem(&b.e);
+    json_decref(o);
+    if (rc != 0)
+        fy_ask_refuse(x, k, &b);
+    else
+        fy_ask_submit(k);
+}
+
 const char *fy_json_type_name(const json_t *v)
 {
     switch (json_typeof(v)) {

@@ -23,6 +23,10 @@ int fy_bad(fy_bad_ask *b, const char *param, const char *fmt, ...)
 /* Answers with it; frees k, which may be NULL. */
 void fy_ask_refuse(fy_exchange *x, fy_ask *k, const fy_bad_ask *b);
 
+/* Answers a request for text: reads the body, makes an ask, has `read` fill it, submits it. */
+void fy_ask_handle(fy_exchange *x, const fy_reply_form *form, const char *id_prefix,
+                   int (*read)(fy_ask *k, const json_t *o, fy_bad_ask *b));
+
 typedef enum {
     FY_MEMBER_F32,     /* float within min..max */
     FY_MEMBER_F64,     /* double, the same */
@@ -67,6 +71,9 @@ int fy_force_tools(fy_ask *k, fy_bad_ask *b);
  * "chat_template_kwargs" and "add_generation_prompt" of the same object into account, too. */
 int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *tools, fy_str *out,
                      fy_bad_ask *b);
+
+/* The same as the prompt of the ask; appends its end that opens a section of thinking. */
+int fy_ask_read_conversation(fy_ask *k, const json_t *o, fy_str *opened, fy_bad_ask *b);
 
 /* "a string", "a list": what a value is, for messages. */
 const char *fy_json_type_name(const json_t *v);
