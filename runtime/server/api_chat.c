@@ -281,7 +281,7 @@ static const fy_reply_form form = {.whole = whole,
 
 static const fy_member members[] = {{"logprobs", FY_MEMBER_BOOL, offsetof(fy_ask, logprobs), 0, 0},
                                     {"top_logprobs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, 20},
-                                    {NULL}};
+                                    {.name = NULL}};
 
 /* "none": thinking stays in the content; "auto", "deepseek": it does not. */
 static int read_format(fy_ask *k, const json_t *o, fy_bad_ask *b)

@@ -10,12 +10,16 @@
 static const char *stop_type(const fy_answer *a)
 {
     switch (a->end) {
-    case FY_END_EOS: return "eos";
-    case FY_END_WORD: return "word";
+    case FY_END_EOS:
+        return "eos";
+    case FY_END_WORD:
+        return "word";
     case FY_END_LIMIT:
-    case FY_END_CONTEXT: return "limit";
+    case FY_END_CONTEXT:
+        return "limit";
     case FY_END_NONE:
-    default: return "none";
+    default:
+        return "none";
     }
 }
 
@@ -91,7 +95,7 @@ static void put_end(const fy_answer *a, fy_str *out)
     fy_put_span(out, "stopping_word", fy_stopping_word(a));
     fy_str_printf(out, ",\"has_new_line\":%s,\"tokens_cached\":%u,\"system_fingerprint\":\"%s\"",
                   a->text.len > 0 && memchr(a->text.ptr, '\n', a->text.len) != NULL ? "true"
-                                                                                   : "false",
+                                                                                    : "false",
                   a->task.n_past, a->ask->served->fingerprint);
     fy_str_puts(out, ",\"timings\":");
     fy_put_timings(a, out);
@@ -148,7 +152,7 @@ static const fy_reply_form form = {
 static int read_completion(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     const fy_member members[] = {
-        {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, k->served->n_vocab}, {NULL}};
+        {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, k->served->n_vocab}, {.name = NULL}};
     if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0)
         return -1;
     k->logprobs = k->n_top > 0;

@@ -1,4 +1,5 @@
-/* POST /v1/completions: OpenAI's older form, with log probabilities as evaluation harnesses read them. */
+/* POST /v1/completions: OpenAI's older form, with log probabilities as evaluation harnesses read
+ * them. */
 #include "base/json.h"
 #include "server/api.h"
 #include "server/ask_read.h"
@@ -123,7 +124,8 @@ static void close_stream(fy_ask *k, fy_str *out)
 static const fy_reply_form form = {
     .whole = whole, .open = open_stream, .piece = piece, .end = end, .close = close_stream};
 
-static const fy_member members[] = {{"echo", FY_MEMBER_BOOL, offsetof(fy_ask, echo), 0, 0}, {NULL}};
+static const fy_member members[] = {{"echo", FY_MEMBER_BOOL, offsetof(fy_ask, echo), 0, 0},
+                                    {.name = NULL}};
 
 static int read_rest(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {

@@ -12,7 +12,7 @@ static const fy_member token_members[] = {
     {"add_special", FY_MEMBER_BOOL, offsetof(token_options, add_special), 0, 0},
     {"parse_special", FY_MEMBER_BOOL, offsetof(token_options, parse_special), 0, 0},
     {"with_pieces", FY_MEMBER_BOOL, offsetof(token_options, with_pieces), 0, 0},
-    {NULL}};
+    {.name = NULL}};
 
 /* A piece that is not UTF-8 is a list of its bytes. */
 static int put_piece(const fy_vocab *v, int32_t id, fy_str *out, fy_err *e)

@@ -405,7 +405,7 @@ static const fy_member common_members[] = {
     {"xtc_probability", FY_MEMBER_NEUTRAL, 0, 0, 0},
     {"dynatemp_range", FY_MEMBER_NEUTRAL, 0, 0, 0},
     {"min_keep", FY_MEMBER_NEUTRAL, 0, 0, 0},
-    {NULL},
+    {.name = NULL},
 };
 
 static bool is_given(const json_t *v)

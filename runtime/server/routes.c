@@ -31,7 +31,7 @@ const fy_route fy_routes[] = {
     {"/rerank", FY_HTTP_POST, .v1 = true, .handle = fy_handle_unsupported},
     {"/reranking", FY_HTTP_POST, .v1 = true, .handle = fy_handle_unsupported},
     {"/lora-adapters", FY_HTTP_GET | FY_HTTP_POST, .handle = fy_handle_unsupported},
-    {NULL},
+    {.path = NULL},
 };
 
 static bool path_matches(const char *path, fy_span p)

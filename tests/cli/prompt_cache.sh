@@ -13,7 +13,7 @@ reused() { jq -c '[.timing.cached_tokens, .text]'; }
 plain() { run --json -n 30 -p "$1" | jq -c .text; }
 
 for type in f32 f16 q8_0 q4_0; do
-    t=(-ctk $type -ctv $type)
+    t=(-ctk "$type" -ctv "$type")
     rm -f "$cache"
     check "a cache of $type is made" run "${t[@]}" --prompt-cache "$cache" -p "$text" -n 0
     n=$(run "${t[@]}" --json -p "$text" -n 0 | jq .timing.prompt_tokens)
@@ -40,7 +40,7 @@ ids=763,408,409,258,410
 all=$ids,$(run --json --prompt-ids $ids -n 20 --prompt-cache "$TMP/small.cache" | jq -r '.ids | join(",")')
 check_equal "a smaller context takes what it has room for" 9 \
     "$(run --json -c 12 -n 0 --prompt-ids "$(cut -d, -f1-10 <<<"$all")" --prompt-cache "$TMP/small.cache" | jq .timing.cached_tokens)"
-check "nothing else is left" test -z "$(ls "$TMP" | grep part)"
+check "nothing else is left" test -z "$(find "$TMP" -name "*part*")"
 
 # --- chat ----------------------------------------------------------------------------------------------------------
 q=$(jq -r '.chat[0].messages[0].content' tests/data/tales/golden.json)

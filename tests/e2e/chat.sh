@@ -561,7 +561,7 @@ wait >
 send \x04
 end 0
 EOF
-EDITOR= VISUAL= play "without an editor the message stands in the line" -n 4 <<EOF
+EDITOR="" VISUAL="" play "without an editor the message stands in the line" -n 4 <<EOF
 wait > 
 send \e[200~Hello\rthere\e[201~
 wait there

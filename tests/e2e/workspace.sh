@@ -233,7 +233,7 @@ jq '.graphs[1].end_layer_id = 3' "$package/config.json" >"$TMP/config.json"
 cp "$TMP/config.json" "$package/config.json"
 check_status "one whose graphs differ is refused" 1 'config.json: graphs: batch size 1 covers 4 layers, batch size 128 covers 3' "$ferry" create "$TMP/package" -o "$TMP/none"
 check_status "libraries without an SDK are asked for" 2 'QNN_SDK_ROOT' env -u QNN_SDK_ROOT "$ferry" create "$TMP/tales.gguf" --soc SM8650 -o "$TMP/none"
-check_status "an unknown chip is reported" 2 "'SM1' is unknown; give the architecture" "$ferry" create "$TMP/tales.gguf" --soc SM1 -o "$TMP/none"
+check_status "an unknown chip is reported" 2 "no chip 'SM1' is known; give the architecture" "$ferry" create "$TMP/tales.gguf" --soc SM1 -o "$TMP/none"
 
 # --- another runtime -----------------------------------------------------------------------------------------------
 mkdir -p "$TMP/runtime/lib"
