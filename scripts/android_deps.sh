@@ -218,8 +218,10 @@ EOF
 sed 's/^#undef \(.*\)$/\/* #undef \1 *\//' "$event/evconfig-private.h.in" >"$work/event/evconfig-private.h"
 files=(buffer bufferevent bufferevent_filter bufferevent_pair bufferevent_ratelim bufferevent_sock event evmap evthread
     evutil evutil_rand evutil_time listener log signal strlcpy epoll)
+files=("${files[@]/#/$event/}")
+files=("${files[@]/%/.c}")
 archive libevent_core -D_GNU_SOURCE -Wno-deprecated-declarations -I"$work/event" -I"$event/include" -I"$event" -- \
-    $(printf "$event/%s.c\n" "${files[@]}")
+    "${files[@]}"
 
 cp "$work/pcre2/pcre2.h" "$utf8proc/utf8proc.h" "$jansson/src/jansson.h" "$jansson/android/jansson_config.h" "$out/include/"
 cp -r "$event/include/event2" "$work/event/event2" "$sodium/include/sodium" "$out/include/"
