@@ -161,7 +161,8 @@ int fy_model_arg_settle(fy_call *c, bool remote, fy_err *e)
         ask_hub(c, text, name != NULL, remote, e) != 0)
         return -1;
     if (fy_program_now()->hub_model != NULL && !remote && c->model_path == NULL &&
-        strchr(text, '/') == NULL && !fy_file_exists(text) && !fy_file_is_dir(text))
+        strchr(text, '/') == NULL && !fy_span_ends(fy_span_of(text), ".gguf") &&
+        !fy_file_exists(text) && !fy_file_is_dir(text)) /* a name as ollama has it */
         return fy_fail(e, FY_EIO,
                        "%s: no such file or directory; 'ferry list' shows the models that are "
                        "here, 'ferry fetch ORG/NAME[:TYPE]' downloads one from the hub",
