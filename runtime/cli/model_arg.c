@@ -108,10 +108,11 @@ static int check_name(const char *text, fy_err *e)
 
 /* --- what is there ---------------------------------------------------------------------------- */
 
+/* Settings alone are not one: a cut model has a config.json, too. */
 static bool is_checkpoint(const char *dir)
 {
-    static const char *const marks[] = {"config.json", "params.json", "model.safetensors",
-                                        "tokenizer.json"};
+    static const char *const marks[] = {"params.json", "model.safetensors", "tokenizer.json",
+                                        "model.safetensors.index.json", "tokenizer_config.json"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (fy_dir_has(dir, marks[i]))
             return true;

@@ -10,6 +10,7 @@ $FERRY convert tests/data/tales --outtype q4_0 -o "$m" -q
 trap 'kill -KILL "$pid" 2>/dev/null; wait 2>/dev/null; rm -rf "$TMP"' EXIT
 start() { # OPTIONS...: a server on a free port; sets $url and $pid
     local i
+    : >"$TMP/log" # (the address of the one before is not this one's)
     "$FERRY" serve -m "$m" --port 0 "$@" 2>"$TMP/log" &
     pid=$!
     for ((i = 0; i < 200; i++)); do
