@@ -217,7 +217,7 @@ cat >"$work/event/event2/event-config.h" <<'EOF'
 EOF
 sed 's/^#undef \(.*\)$/\/* #undef \1 *\//' "$event/evconfig-private.h.in" >"$work/event/evconfig-private.h"
 files=(buffer bufferevent bufferevent_filter bufferevent_pair bufferevent_ratelim bufferevent_sock event evmap evthread
-    evutil evutil_rand evutil_time listener log signal strlcpy epoll)
+    evutil evutil_rand evutil_time listener log signal strlcpy epoll poll)
 files=("${files[@]/#/$event/}")
 files=("${files[@]/%/.c}")
 archive libevent_core -D_GNU_SOURCE -Wno-deprecated-declarations -I"$work/event" -I"$event/include" -I"$event" -- \
