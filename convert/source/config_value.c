@@ -19,7 +19,9 @@ json_t *fy_cfg_tree(const void *p, size_t n, const char *name, fy_err *e)
     const char *other = i < n && text[i] != '{' && text[i] != '[' ? fy_sniff(p, n) : NULL;
     if (other != NULL)
         fy_fail(e, FY_EFORMAT, "this is %s", other);
-    json_t *root = other == NULL ? fy_json_tree_of_python(p, n, name, e) : NULL;
+    json_t *root = other != NULL  ? NULL
+                   : name != NULL ? fy_json_tree_of_python(p, n, name, e)
+                                  : fy_json_tree(p, n, e);
     if (root == NULL || json_is_object(root))
         return root;
     json_decref(root);

@@ -13,7 +13,8 @@
 #include "convert/source/hf_config.h"
 
 /* The object that the text of a configuration is; what is something else is named where it can be
- * recognised. NULL on failure; released by json_decref. */
+ * recognised. NULL on failure; released by json_decref. NaN and Infinity are null, with a warning that
+ * names `name`; NULL: they are refused, for texts whose absent numbers have a default. */
 json_t *fy_cfg_tree(const void *p, size_t n, const char *name, fy_err *e);
 /* The same of a file; messages name it. */
 json_t *fy_cfg_tree_of(const char *path, fy_err *e);

@@ -328,7 +328,7 @@ static int read_tree(fy_lora_config *c, json_t *root, const char *where, fy_err 
 
 int fy_lora_config_parse(fy_lora_config *c, const void *p, size_t n, fy_err *e)
 {
-    return read_tree(c, fy_cfg_tree(p, n, "adapter_config.json", e), "", e);
+    return read_tree(c, fy_cfg_tree(p, n, NULL, e), "", e);
 }
 
 int fy_lora_config_open(fy_lora_config *c, const char *dir, fy_err *e)
@@ -340,9 +340,14 @@ int fy_lora_config_open(fy_lora_config *c, const char *dir, fy_err *e)
     if (rc == 0 && !fy_file_exists(path))
         rc = fy_fail(e, FY_EIO, "%s: no " FY_LORA_CONFIG " in it, so it is not an adapter of PEFT",
                      dir);
+    fy_map m;
+    if (rc == 0)
+        rc = fy_map_open(&m, path, e);
     if (rc == 0) {
         snprintf(where, sizeof where, "%s: ", path);
-        rc = read_tree(c, fy_cfg_tree_of(path, e), where, e);
+        json_t *root = fy_cfg_tree(m.data, m.size, NULL, e);
+        rc = root != NULL ? read_tree(c, root, where, e) : fy_ctx(e, "%s", path);
+        fy_map_close(&m);
     }
     free(path);
     return rc;

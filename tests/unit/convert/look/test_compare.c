@@ -412,7 +412,7 @@ static void what_cannot_be_compared_is_an_error(void **state)
         int status;
     } cases[] = {
         {"a.gguf", "nothing", NULL, "cannot open", 1},
-        {"a.gguf", "", NULL, "neither model.safetensors nor", 1},
+        {"a.gguf", "", NULL, "name one; its GGUF files are", 1},
         {"a.gguf", "junk", NULL, "junk", 1},
         {"a.gguf", "cut.gguf", NULL, "cut.gguf", 1},
         {"a.gguf", "a.gguf", "*[", "is not a regular expression", 2},
