@@ -63,28 +63,32 @@ unsigned fy_arg_names(const char *word, size_t n, char ext[FY_EXT_BYTES])
     return kinds;
 }
 
+/* Letters added, left out, replaced, or swapped with the next. */
 static size_t distance(const char *a, const char *b)
 {
     enum { MAX = 48 };
-    size_t n = strlen(a), m = strlen(b), row[MAX + 1];
+    size_t n = strlen(a), m = strlen(b), rows[3][MAX + 1];
     if (n > MAX || m > MAX)
         return MAX;
     for (size_t j = 0; j <= m; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
-        size_t diag = row[0];
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t up = row[j], best = diag + (a[i - 1] != b[j - 1]);
-            if (up + 1 < best)
-                best = up + 1;
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
             if (row[j - 1] + 1 < best)
                 best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                two_above[j - 2] + 1 < best)
+                best = two_above[j - 2] + 1;
             row[j] = best;
-            diag = up;
         }
     }
-    return row[m];
+    return rows[n % 3][m];
 }
 
 /* Is one the beginning of the other, and at least three letters long? */
