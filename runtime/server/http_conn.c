@@ -350,7 +350,7 @@ static bool take_body(fy_conn *c, struct evbuffer *in)
     return true;
 }
 
-/* The head is whole: who asks, for what, and how long is the body? */
+/* The head is whole: checks the client and the route, and finds the length of the body. */
 static bool begin_body(fy_conn *c)
 {
     fy_exchange *x = c->x;

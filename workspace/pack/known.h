@@ -16,8 +16,7 @@ typedef struct {
     size_t n, cap;
 } fy_known;
 
-/* Records a workspace. Not to be able to is no failure of the verb that calls it: it is a message
- * of -v. */
+/* Records a workspace. A failure is a message of -v and nothing more: the calling verb continues. */
 void fy_known_add(const char *dir);
 
 /* Those that are there. No file is none. */
