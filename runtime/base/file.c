@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -19,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/str.h"
 
 enum {
     STEP_BYTES = 8 << 20,      /* read or locked at once: often enough to show and to stop */
@@ -334,7 +336,7 @@ static int open_part(fy_out *o, fy_err *e)
     return 0;
 }
 
-fy_out *fy_out_open_kept(const char *path, fy_err *e)
+static fy_out *out_new(const char *path, fy_err *e)
 {
     fy_out *o = calloc(1, sizeof *o);
     if (o == NULL) {
@@ -346,13 +348,20 @@ fy_out *fy_out_open_kept(const char *path, fy_err *e)
     o->part = malloc(strlen(path) + sizeof ".part");
     if (o->path == NULL || o->part == NULL) {
         fy_nomem(e);
-        goto fail;
+        out_free(o);
+        return NULL;
     }
     sprintf(o->part, "%s.part", path);
-    if (check_target(path, e) != 0 || open_part(o, e) != 0)
-        goto fail;
     return o;
-fail:
+}
+
+fy_out *fy_out_open_kept(const char *path, fy_err *e)
+{
+    fy_out *o = out_new(path, e);
+    if (o == NULL)
+        return NULL;
+    if (check_target(path, e) == 0 && open_part(o, e) == 0)
+        return o;
     out_free(o);
     return NULL;
 }
@@ -391,6 +400,90 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
     if (fy_out_resize(o, 0, e) == 0 && fy_out_resize(o, size, e) == 0)
         return o;
     fy_out_abort(o);
+    return NULL;
+}
+
+/* --- an output of several processes ------------------------------------------------------------
+ */
+
+#define SHARED_MAGIC "FYPARTS\n" /* after the contents, with id and key */
+enum { ID_BYTES = (FY_OUT_ID_HEX - 1) / 2, KEY_AT = 8 + ID_BYTES, TAG_BYTES = KEY_AT + 32 };
+
+/* Makes the file, which takes no space yet, under a name of its own and links it to the one that
+ * all open: it is there whole or not at all, and who comes second uses what the first has made. */
+static int make_shared(const fy_out *o, uint64_t size, const uint8_t *key, fy_err *e)
+{
+    uint8_t tag[TAG_BYTES];
+    char name[2 * ID_BYTES + 1];
+    fy_str tmp = {0};
+    memcpy(tag, SHARED_MAGIC, 8);
+    memcpy(tag + KEY_AT, key, 32);
+    if (getrandom(tag + 8, ID_BYTES, 0) != ID_BYTES)
+        return fy_fail_errno(e, "no random bytes");
+    for (int i = 0; i < ID_BYTES; i++)
+        sprintf(name + 2 * i, "%02x", tag[8 + i]);
+    fy_str_printf(&tmp, "%s.%s", o->part, name);
+    if (tmp.oom)
+        return fy_nomem(e);
+    fy_out new = {.path = o->path, .part = (char *)(uintptr_t)fy_str_z(&tmp), .slot = -1};
+    new.fd = fy_open_own(new.part, e);
+    int rc = new.fd < 0 ? -1 : fy_out_pwrite(&new, tag, sizeof tag, size, e);
+    if (rc == 0 && fsync(new.fd) != 0)
+        rc = fy_fail_errno(e, "%s: cannot flush to disk", new.part);
+    if (rc == 0 && link(new.part, o->part) != 0 && errno != EEXIST)
+        rc = fy_fail_errno(e, "%s: cannot create", o->part);
+    if (new.fd >= 0) {
+        close(new.fd);
+        unlink(new.part);
+    }
+    fy_str_release(&tmp);
+    return rc;
+}
+
+static int open_shared(const fy_out *o, fy_err *e)
+{
+    struct stat st;
+    const int fd = open(o->part, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return fy_fail_errno(e, "%s: cannot open", o->part);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        return fd;
+    close(fd);
+    return fy_fail(e, FY_EIO, "%s: is not a regular file of this user; remove it", o->part);
+}
+
+static int read_tag(fy_out *o, uint64_t size, const uint8_t *key, char id[FY_OUT_ID_HEX], fy_err *e)
+{
+    uint8_t tag[TAG_BYTES];
+    uint64_t found = 0;
+    if (fy_out_size(o, &found, e) != 0)
+        return -1;
+    id[0] = '\0';
+    if (found == size)
+        return 0;
+    if (found != size + TAG_BYTES || fy_out_pread(o, tag, sizeof tag, size, NULL) != 0 ||
+        memcmp(tag, SHARED_MAGIC, 8) != 0 || memcmp(tag + KEY_AT, key, 32) != 0)
+        return fy_fail(e, FY_EARG,
+                       "%s: is of other work: another source, other options or another program; "
+                       "remove it when nothing writes it",
+                       o->part);
+    for (int i = 0; i < ID_BYTES; i++)
+        sprintf(id + 2 * i, "%02x", tag[8 + i]);
+    return 0;
+}
+
+fy_out *fy_out_open_shared(const char *path, uint64_t size, const uint8_t key[32], bool make,
+                           char id[FY_OUT_ID_HEX], fy_err *e)
+{
+    struct stat st;
+    fy_out *o = out_new(path, e);
+    if (o == NULL)
+        return NULL;
+    if (check_target(path, e) == 0 &&
+        (!make || lstat(o->part, &st) == 0 || make_shared(o, size, key, e) == 0) &&
+        (o->fd = open_shared(o, e)) >= 0 && read_tag(o, size, key, id, e) == 0)
+        return o;
+    out_free(o);
     return NULL;
 }
 

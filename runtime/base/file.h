@@ -63,6 +63,15 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
 /* As fy_out_open without a size, but an older .part keeps its bytes, and fy_out_unlink_all does not
  * touch it: for work that another process may resume. */
 fy_out *fy_out_open_kept(const char *path, fy_err *e);
+/* A .part that several processes write at once, on any machine that sees it, each its own ranges:
+ * made by the first of them with `size` bytes and, after those, a mark. The mark has the key of the
+ * work, which is the same for all, and an id by which a process knows that it is still the same
+ * file:
+ * "" when it was cut to `size` already, as what ends the work was interrupted. FY_EARG: there is a
+ * .part of other work; FY_EIO without `make`: none. */
+#define FY_OUT_ID_HEX 33
+fy_out *fy_out_open_shared(const char *path, uint64_t size, const uint8_t key[32], bool make,
+                           char id[FY_OUT_ID_HEX], fy_err *e);
 const char *fy_out_part(const fy_out *o); /* name of the .part file; view */
 int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e);
 /* Cuts, or grows and reserves the space. */

@@ -520,9 +520,28 @@ bool fy_opt_value(const fy_opt *o, const void *into, size_t nth, fy_str *out)
     return there;
 }
 
+enum { INDENT = 30, WIDTH = 100, MORE_INDENT = 6 }; /* columns */
+
+/* What a value is; many choices take several lines. *begin: where the line begins. */
+static void put_arg(const fy_opt *o, size_t *begin, fy_str *out)
+{
+    fy_str_puts(out, o->bare != NULL ? "[=" : " ");
+    for (const char *p = o->arg; *p != '\0';) {
+        size_t n = strcspn(p, "|");
+        n += p[n] == '|';
+        if (o->kind == FY_OPT_CHOICE && out->len - *begin + n > WIDTH) {
+            *begin = out->len + 1;
+            fy_str_printf(out, "\n%*s", MORE_INDENT, "");
+        }
+        fy_str_add(out, p, n);
+        p += n;
+    }
+    if (o->bare != NULL)
+        fy_str_puts(out, "]");
+}
+
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out)
 {
-    enum { INDENT = 30, WIDTH = 100 };
     const char *group = NULL;
     for (size_t i = 0; i < n_opts; i++) {
         const fy_opt *o = &opts[i];
@@ -535,7 +554,7 @@ void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out)
             fy_str_printf(out, "-%s, ", o->alias);
         fy_str_printf(out, "--%s", o->name);
         if (o->kind != FY_OPT_FLAG)
-            fy_str_printf(out, o->bare != NULL ? "[=%s]" : " %s", o->arg);
+            put_arg(o, &begin, out);
         size_t col = out->len - begin;
         if (col + 2 > INDENT) {
             fy_str_printf(out, "\n%*s", INDENT, "");

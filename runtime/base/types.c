@@ -15,8 +15,24 @@ static_assert(sizeof(fy_block_q5_1) == 24, "q5_1 block is packed");
 static_assert(sizeof(fy_block_q4_k) == 144, "q4_K block is packed");
 static_assert(sizeof(fy_block_q5_k) == 176, "q5_K block is packed");
 static_assert(sizeof(fy_block_q6_k) == 210, "q6_K block is packed");
+static_assert(sizeof(fy_block_q2_k) == 84, "q2_K block is packed");
+static_assert(sizeof(fy_block_q3_k) == 110, "q3_K block is packed");
+static_assert(sizeof(fy_block_iq4_nl) == 18, "iq4_nl block is packed");
+static_assert(sizeof(fy_block_iq4_xs) == 136, "iq4_xs block is packed");
+static_assert(sizeof(fy_block_mxfp4) == 17, "mxfp4 block is packed");
+static_assert(sizeof(fy_block_nvfp4) == 36, "nvfp4 block is packed");
+static_assert(sizeof(fy_block_tq1_0) == 54, "tq1_0 block is packed");
+static_assert(sizeof(fy_block_tq2_0) == 66, "tq2_0 block is packed");
+static_assert(sizeof(fy_block_q1_0) == 18, "q1_0 block is packed");
+static_assert(sizeof(fy_block_q2_0) == 18, "q2_0 block is packed");
+static_assert(sizeof(fy_block_iq2_xxs) == 66, "iq2_xxs block is packed");
+static_assert(sizeof(fy_block_iq2_xs) == 74, "iq2_xs block is packed");
+static_assert(sizeof(fy_block_iq2_s) == 82, "iq2_s block is packed");
+static_assert(sizeof(fy_block_iq3_xxs) == 98, "iq3_xxs block is packed");
+static_assert(sizeof(fy_block_iq3_s) == 110, "iq3_s block is packed");
+static_assert(sizeof(fy_block_iq1_s) == 50, "iq1_s block is packed");
+static_assert(sizeof(fy_block_iq1_m) == 56, "iq1_m block is packed");
 
-/* Sizes of types that ferry has no struct for are those of ggml-common.h. */
 static const fy_type_info table[FY_TYPE_COUNT] = {
     [FY_F32] = {"f32", 1, sizeof(float)},
     [FY_F16] = {"f16", 1, sizeof(uint16_t)},
@@ -31,26 +47,26 @@ static const fy_type_info table[FY_TYPE_COUNT] = {
     [FY_Q4_1] = {"q4_1", FY_QK, sizeof(fy_block_q4_1)},
     [FY_Q5_0] = {"q5_0", FY_QK, sizeof(fy_block_q5_0)},
     [FY_Q5_1] = {"q5_1", FY_QK, sizeof(fy_block_q5_1)},
-    [FY_Q2_K] = {"q2_K", 256, 84},
-    [FY_Q3_K] = {"q3_K", 256, 110},
+    [FY_Q2_K] = {"q2_K", FY_QK_K, sizeof(fy_block_q2_k)},
+    [FY_Q3_K] = {"q3_K", FY_QK_K, sizeof(fy_block_q3_k)},
     [FY_Q4_K] = {"q4_K", FY_QK_K, sizeof(fy_block_q4_k)},
     [FY_Q5_K] = {"q5_K", FY_QK_K, sizeof(fy_block_q5_k)},
     [FY_Q6_K] = {"q6_K", FY_QK_K, sizeof(fy_block_q6_k)},
-    [FY_IQ2_XXS] = {"iq2_xxs", 256, 66},
-    [FY_IQ2_XS] = {"iq2_xs", 256, 74},
-    [FY_IQ3_XXS] = {"iq3_xxs", 256, 98},
-    [FY_IQ1_S] = {"iq1_s", 256, 50},
-    [FY_IQ4_NL] = {"iq4_nl", 32, 18},
-    [FY_IQ3_S] = {"iq3_s", 256, 110},
-    [FY_IQ2_S] = {"iq2_s", 256, 82},
-    [FY_IQ4_XS] = {"iq4_xs", 256, 136},
-    [FY_IQ1_M] = {"iq1_m", 256, 56},
-    [FY_TQ1_0] = {"tq1_0", 256, 54},
-    [FY_TQ2_0] = {"tq2_0", 256, 66},
-    [FY_MXFP4] = {"mxfp4", 32, 17},
-    [FY_NVFP4] = {"nvfp4", 64, 36},
-    [FY_Q1_0] = {"q1_0", 128, 18},
-    [FY_Q2_0] = {"q2_0", 64, 18},
+    [FY_IQ2_XXS] = {"iq2_xxs", FY_QK_K, sizeof(fy_block_iq2_xxs)},
+    [FY_IQ2_XS] = {"iq2_xs", FY_QK_K, sizeof(fy_block_iq2_xs)},
+    [FY_IQ3_XXS] = {"iq3_xxs", FY_QK_K, sizeof(fy_block_iq3_xxs)},
+    [FY_IQ1_S] = {"iq1_s", FY_QK_K, sizeof(fy_block_iq1_s)},
+    [FY_IQ4_NL] = {"iq4_nl", FY_QK, sizeof(fy_block_iq4_nl)},
+    [FY_IQ3_S] = {"iq3_s", FY_QK_K, sizeof(fy_block_iq3_s)},
+    [FY_IQ2_S] = {"iq2_s", FY_QK_K, sizeof(fy_block_iq2_s)},
+    [FY_IQ4_XS] = {"iq4_xs", FY_QK_K, sizeof(fy_block_iq4_xs)},
+    [FY_IQ1_M] = {"iq1_m", FY_QK_K, sizeof(fy_block_iq1_m)},
+    [FY_TQ1_0] = {"tq1_0", FY_QK_K, sizeof(fy_block_tq1_0)},
+    [FY_TQ2_0] = {"tq2_0", FY_QK_K, sizeof(fy_block_tq2_0)},
+    [FY_MXFP4] = {"mxfp4", FY_QK, sizeof(fy_block_mxfp4)},
+    [FY_NVFP4] = {"nvfp4", FY_QK_NVFP4, sizeof(fy_block_nvfp4)},
+    [FY_Q1_0] = {"q1_0", FY_QK_Q1_0, sizeof(fy_block_q1_0)},
+    [FY_Q2_0] = {"q2_0", FY_QK_Q2_0, sizeof(fy_block_q2_0)},
 };
 
 const fy_type_info *fy_type_get(uint32_t id)
@@ -87,8 +103,11 @@ uint64_t fy_type_row_bytes(fy_type t, uint64_t n_elems)
 
 fy_type fy_type_for_rows(fy_type t, uint64_t n_elems)
 {
-    static const fy_type next[FY_TYPE_COUNT] = {
-        [FY_Q4_K] = FY_Q5_0, [FY_Q5_K] = FY_Q5_1, [FY_Q6_K] = FY_Q8_0};
+    static const fy_type next[FY_TYPE_COUNT] = {[FY_Q4_K] = FY_Q5_0,
+                                                [FY_Q5_K] = FY_Q5_1,
+                                                [FY_Q6_K] = FY_Q8_0,
+                                                [FY_Q2_K] = FY_Q4_0,
+                                                [FY_Q3_K] = FY_Q4_0};
     if (n_elems % table[t].block == 0)
         return t;
     return next[t] != FY_F32 && n_elems % FY_QK == 0 ? next[t] : FY_F16;
@@ -99,9 +118,9 @@ int fy_type_ftype(fy_type t)
     static const struct {
         fy_type type;
         int ftype;
-    } map[] = {{FY_F32, 0},   {FY_F16, 1},   {FY_Q4_0, 2},  {FY_Q4_1, 3},
-               {FY_Q8_0, 7},  {FY_Q5_0, 8},  {FY_Q5_1, 9},  {FY_Q2_K, 10},
-               {FY_Q4_K, 14}, {FY_Q5_K, 16}, {FY_Q6_K, 18}, {FY_BF16, 32}};
+    } map[] = {{FY_F32, 0},   {FY_F16, 1},   {FY_Q4_0, 2},    {FY_Q4_1, 3},  {FY_Q8_0, 7},
+               {FY_Q5_0, 8},  {FY_Q5_1, 9},  {FY_Q2_K, 10},   {FY_Q3_K, 11}, {FY_Q4_K, 14},
+               {FY_Q5_K, 16}, {FY_Q6_K, 18}, {FY_IQ4_NL, 25}, {FY_BF16, 32}, {FY_MXFP4, 38}};
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
         if (map[i].type == t)
             return map[i].ftype;
@@ -109,7 +128,26 @@ int fy_type_ftype(fy_type t)
     return -1;
 }
 
-/* --- element types of checkpoints --------------------------------------------------------------- */
+const char *fy_ftype_name(uint64_t ftype)
+{
+    static const char *const names[] = {
+        [0] = "F32",      [1] = "F16",          [2] = "Q4_0",     [3] = "Q4_1",
+        [4] = "Q4_1, some F16", [7] = "Q8_0",   [8] = "Q5_0",     [9] = "Q5_1",
+        [10] = "Q2_K",    [11] = "Q3_K_S",      [12] = "Q3_K_M",  [13] = "Q3_K_L",
+        [14] = "Q4_K_S",  [15] = "Q4_K_M",      [16] = "Q5_K_S",  [17] = "Q5_K_M",
+        [18] = "Q6_K",    [19] = "IQ2_XXS",     [20] = "IQ2_XS",  [21] = "Q2_K_S",
+        [22] = "IQ3_XS",  [23] = "IQ3_XXS",     [24] = "IQ1_S",   [25] = "IQ4_NL",
+        [26] = "IQ3_S",   [27] = "IQ3_M",       [28] = "IQ2_S",   [29] = "IQ2_M",
+        [30] = "IQ4_XS",  [31] = "IQ1_M",       [32] = "BF16",    [33] = "Q4_0_4_4",
+        [34] = "Q4_0_4_8", [35] = "Q4_0_8_8",   [36] = "TQ1_0",   [37] = "TQ2_0",
+        [38] = "MXFP4_MOE", [39] = "NVFP4",     [40] = "Q1_0",    [41] = "Q2_0",
+    };
+    ftype &= ~(uint64_t)FY_FTYPE_GUESSED;
+    return ftype < sizeof names / sizeof names[0] ? names[ftype] : NULL;
+}
+
+/* --- element types of checkpoints ---------------------------------------------------------------
+ */
 
 #define NO_TYPE FY_TYPE_COUNT
 

@@ -105,6 +105,116 @@ typedef struct {
 } fy_block_q6_k;
 
 typedef struct {
+    uint8_t scales[FY_QK_K / 16]; /* of 16 elements: scale in the low, minimum in the high nibble */
+    uint8_t qs[FY_QK_K / 4];      /* per half of four sub-blocks 32 bytes: sub-block s has bits 2s
+                                     and 2s + 1; value d * scale * q - dmin * min */
+    uint16_t d, dmin;
+} fy_block_q2_k;
+
+typedef struct {
+    uint8_t hmask[FY_QK];    /* bit s of hmask[l]: the third bit of element l of sub-block s */
+    uint8_t qs[FY_QK_K / 4]; /* as in q2_K */
+    uint8_t scales[FY_K_SCALE_BYTES]; /* 16 of 6 bits: nibbles, then bits 2 (i / 4) of byte 8 + i %
+                                         4; value d * (scale - 32) * (q - 4) */
+    uint16_t d;
+} fy_block_q3_k;
+
+/* Four bits choose among 16 values (kernels/scalar/quant_grids.h). */
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK / 2]; /* nibbles as in q4_0; value d * fy_iq4_values[q] */
+} fy_block_iq4_nl;
+
+typedef struct {
+    uint16_t d;
+    uint16_t scales_h; /* bits 2s and 2s + 1: the upper ones of sub-block s's scale */
+    uint8_t scales_l[FY_QK_K / 64];
+    uint8_t qs[FY_QK_K / 2]; /* 16 bytes per sub-block; value d * (scale - 32) * fy_iq4_values[q] */
+} fy_block_iq4_xs;
+
+typedef struct {
+    uint8_t e;             /* scale 2^(e - 128) */
+    uint8_t qs[FY_QK / 2]; /* nibbles as in q4_0; value scale * fy_fp4_values[q] */
+} fy_block_mxfp4;
+
+#define FY_QK_NVFP4 64 /* elements per block of nvfp4 */
+
+typedef struct {
+    uint8_t d[4];   /* scales of 16 elements: 4 bits of exponent, 3 of mantissa, half the number */
+    uint8_t qs[32]; /* 8 bytes per 16 elements; value d * fy_fp4_values[q] */
+} fy_block_nvfp4;
+
+typedef struct {
+    uint8_t qs[48]; /* five digits to the base of 3 a byte, of elements 32 or 16 apart */
+    uint8_t qh[4];  /* four digits */
+    uint16_t d;     /* value d * (digit - 1) */
+} fy_block_tq1_0;
+
+typedef struct {
+    uint8_t qs[FY_QK_K / 4]; /* as in q2_K */
+    uint16_t d;              /* value d * (q - 1) */
+} fy_block_tq2_0;
+
+#define FY_QK_Q1_0 128
+#define FY_QK_Q2_0 64
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_Q1_0 / 8]; /* bits; value d or -d */
+} fy_block_q1_0;
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_Q2_0 / 4]; /* four elements a byte; value d * (q - 1) */
+} fy_block_q2_0;
+
+/* Types whose codes are rows of a table (kernels/scalar/quant_grids.h): of eight values, in iq3
+ * of four. Signs are eight bits a row, or seven and their parity. */
+typedef struct {
+    uint16_t d;
+    uint16_t qs[FY_QK_K / 8]; /* 4 per sub-block: 4 bytes of rows; 4 x 7 signs, 4 bits of scale */
+} fy_block_iq2_xxs;
+
+typedef struct {
+    uint16_t d;
+    uint16_t qs[FY_QK_K / 8]; /* 9 bits of row, 7 signs */
+    uint8_t scales[FY_QK_K / 32];
+} fy_block_iq2_xs;
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_K / 8], signs[FY_QK_K / 8];
+    uint8_t qh[FY_QK_K / 32]; /* bits 8 and 9 of four rows */
+    uint8_t scales[FY_QK_K / 32];
+} fy_block_iq2_s;
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_K / 4];
+    uint8_t signs[FY_QK_K / 8]; /* per sub-block 4 x 7 signs, 4 bits of scale */
+} fy_block_iq3_xxs;
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_K / 4];
+    uint8_t qh[FY_QK_K / 32]; /* bit 8 of eight rows */
+    uint8_t signs[FY_QK_K / 8];
+    uint8_t scales[FY_QK_K / 64];
+} fy_block_iq3_s;
+
+typedef struct {
+    uint16_t d;
+    uint8_t qs[FY_QK_K / 8];
+    uint16_t qh[FY_QK_K / 32]; /* 4 x 3 upper bits of rows, 3 of scale, sign of the shift */
+} fy_block_iq1_s;
+
+typedef struct {
+    uint8_t qs[FY_QK_K / 8];
+    uint8_t qh[FY_QK_K / 16];     /* per row 3 upper bits and the sign of the shift */
+    uint8_t scales[FY_QK_K / 32]; /* four words of four scales; their upper four bits are d */
+} fy_block_iq1_m;
+
+typedef struct {
     const char *name; /* lower case as in tensor listings: "q4_0"; NULL: id not in use */
     uint16_t block;   /* elements per block */
     uint16_t bytes;   /* bytes per block */
@@ -130,6 +240,10 @@ fy_type fy_type_for_rows(fy_type t, uint64_t n_elems);
 /* general.file_type (llama.cpp's LLAMA_FTYPE_*) for a file whose matrices are mostly of type t; -1
  * if none. */
 int fy_type_ftype(fy_type t);
+#define FY_FTYPE_GUESSED 1024 /* added where a reader took the type of most tensors */
+/* "Q4_K_M": the name of such a number in llama.cpp, FY_FTYPE_GUESSED taken off; NULL: none has it.
+ */
+const char *fy_ftype_name(uint64_t ftype);
 
 /* --- element types of checkpoints --- */
 
