@@ -121,9 +121,14 @@ static int take_string(reader *r, fy_span *out, const char *what)
 
 /* --- header ----------------------------------------------------------------------------------- */
 
+static bool is_powerinfer(const uint8_t *p)
+{
+    return memcmp(p, FY_GGUF_POWERINFER, 4) == 0;
+}
+
 static int parse_magic(reader *r)
 {
-    if (r->size >= 4 && memcmp(r->p, "GGUF", 4) == 0) {
+    if (r->size >= 4 && (memcmp(r->p, "GGUF", 4) == 0 || is_powerinfer(r->p))) {
         r->pos = 4;
         return 0;
     }
@@ -409,6 +414,7 @@ static int parse(reader *r, fy_gguf *g)
 {
     enum { LEAST_TENSOR = 8 + 1 + 4 + 4 + 8, LEAST_KV = 8 + 1 + 4 + 1 };
     uint64_t n_tensors, n_kv;
+    g->powerinfer = r->size >= 4 && is_powerinfer(r->p);
     if (parse_magic(r) != 0 || parse_version(r, &g->version) != 0 ||
         parse_count(r, LEAST_TENSOR, &n_tensors, "tensors") != 0 ||
         parse_count(r, LEAST_KV, &n_kv, "keys") != 0)
@@ -486,6 +492,11 @@ size_t fy_gguf_n_files(const fy_gguf *g)
 const char *fy_gguf_file_path(const fy_gguf *g, size_t i)
 {
     return g->files[i].path;
+}
+
+bool fy_gguf_is_powerinfer(const fy_gguf *g)
+{
+    return g->powerinfer;
 }
 
 uint32_t fy_gguf_version(const fy_gguf *g)

@@ -85,6 +85,10 @@ const char *fy_gguf_path(const fy_gguf *g);
 size_t fy_gguf_n_files(const fy_gguf *g); /* more than 1: a split model */
 const char *fy_gguf_file_path(const fy_gguf *g, size_t i);
 uint32_t fy_gguf_version(const fy_gguf *g);
+/* Is it one of PowerInfer's files, which begin with these bytes instead of "GGUF" and are laid out
+ * alike? What they do not say is not what it is in other files. */
+#define FY_GGUF_POWERINFER "PWRI"
+bool fy_gguf_is_powerinfer(const fy_gguf *g);
 uint64_t fy_gguf_alignment(const fy_gguf *g);
 uint64_t fy_gguf_data_offset(const fy_gguf *g); /* of the data section in the (first) file */
 

@@ -1,9 +1,12 @@
 /* Inside the GGUF reader (gguf.c parses the bytes of one file, gguf_open.c opens files and joins
- * those of a split model) and the writer (gguf_write.c plans, gguf_write_file.c writes). */
+ * those of a split model) and the writer (gguf_write.c plans, gguf_write_head.c
+ * makes the beginning, gguf_write_file.c writes). */
 #ifndef FY_FORMAT_GGUF_IMPL_H
 #define FY_FORMAT_GGUF_IMPL_H
 
 #include "base/arena.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/names.h"
 #include "format/gguf.h"
 #include "format/gguf_write.h"
@@ -21,6 +24,7 @@ struct fy_gguf {
     fy_gguf_file *files; /* owned unless it is &first; keys and names are views into them all */
     size_t n_files;
     uint32_t version;
+    bool powerinfer;
     uint64_t alignment;
     fy_gguf_kv *kv; /* owned */
     size_t n_kv, kv_cap;
@@ -53,6 +57,7 @@ struct fy_gguf_writer {
     uint64_t n_strings;
     uint64_t alignment;
     uint64_t split_bytes; /* 0: one file */
+    bool powerinfer;
     fy_names keys, names;
     fy_arena arena;          /* names and tensors */
     fy_gguf_tensor **tensor; /* owned; the tensors live in the arena */
@@ -66,5 +71,21 @@ struct fy_gguf_writer {
 
 int fy_writer_check_open(const fy_gguf_writer *w, const char *what, fy_err *e);
 void fy_writer_free_keys(fy_gguf_writer *w);
+
+/* gguf_write_head.c */
+
+/* Where the bytes of a header go: a file, a hash, or memory. */
+typedef struct {
+    fy_out *out;
+    uint64_t at;
+    fy_sha256 *hash;
+    fy_str *text;
+} fy_writer_sink;
+int fy_writer_emit_header(const fy_gguf_writer *w, size_t file, fy_writer_sink *to, fy_err *e);
+uint64_t fy_writer_data_begin(const fy_gguf_writer *w, size_t file);
+uint64_t fy_writer_file_bytes(const fy_gguf_writer *w, size_t file);
+#define FY_WRITER_PIECE_BYTES (1u << 20) /* output that one thread fills at a time */
+/* SHA-256 of the headers and of how they are cut into pieces, as a line. */
+int fy_writer_add_plan(const fy_gguf_writer *w, fy_str *s, fy_err *e);
 
 #endif

@@ -164,8 +164,16 @@ static const char *unmarked(const char *label)
 
 bool fy_gguf_label_type(const char *label, fy_type *out)
 {
+    /* llama-quantize's mixtures that no type is named after */
+    static const struct {
+        const char *label, *type;
+    } mixtures[] = {{"IQ2_M", "iq2_s"}, {"IQ3_XS", "iq3_s"}, {"IQ3_M", "iq3_s"}};
     char name[FY_GGUF_LABEL_BYTES + 2];
     snprintf(name, FY_GGUF_LABEL_BYTES, "%s", unmarked(label));
+    for (size_t i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) {
+        if (strcmp(name, mixtures[i].label) == 0)
+            strcpy(name, mixtures[i].type);
+    }
     if (strncmp(name, "FP", 2) == 0)
         memmove(name + 1, name + 2, strlen(name + 2) + 1);
     for (;;) { /* Q4_K_M, then Q4_K */

@@ -38,6 +38,11 @@ void fy_writer_free_keys(fy_gguf_writer *w)
     w->last = NULL;
 }
 
+void fy_gguf_writer_powerinfer(fy_gguf_writer *w)
+{
+    w->powerinfer = true;
+}
+
 void fy_gguf_writer_free(fy_gguf_writer *w)
 {
     if (w == NULL)

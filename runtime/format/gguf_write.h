@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/job_part.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/types.h"
@@ -25,6 +26,8 @@ typedef struct fy_gguf_writer fy_gguf_writer;
 
 fy_gguf_writer *fy_gguf_writer_new(fy_err *e);
 void fy_gguf_writer_free(fy_gguf_writer *w); /* NULL is fine */
+/* The file begins as PowerInfer's do (format/gguf.h). */
+void fy_gguf_writer_powerinfer(fy_gguf_writer *w);
 
 /* Keys: copied. A duplicate or malformed key is FY_EARG. */
 int fy_gguf_add_u32(fy_gguf_writer *w, const char *key, uint32_t v, fy_err *e);
@@ -82,5 +85,25 @@ int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void 
  * the difference. After any other error nothing is left. */
 int fy_gguf_write_resumed(fy_gguf_writer *w, const char *path, fy_span identity, fy_gguf_fill *fill,
                           void *user, fy_pool *pool, fy_progress *progress, fy_err *e);
+
+/* Parts of one output, which processes on any machines write in any order, each its own ranges of
+ * the .part file. "PATH.I-of-N.part" is the journal of part I: a part that was interrupted, killed
+ * or run twice resumes. */
+typedef struct {
+    fy_job_part part;
+    fy_span identity;           /* as of fy_gguf_write_resumed, the same on every machine */
+    const uint64_t *read_bytes; /* [n_tensors] that a tensor is made from; NULL: none. Parts read
+                                   and write about the same number of bytes */
+    const char *command;        /* of fy_gguf_write_finish: what makes a part, without --part */
+} fy_gguf_parts;
+int fy_gguf_write_part(fy_gguf_writer *w, const char *path, const fy_gguf_parts *parts,
+                       fy_gguf_fill *fill, void *user, fy_pool *pool, fy_progress *progress,
+                       fy_err *e);
+/* What each part reads and writes: work [part.n], bytes. Before it is written. */
+int fy_gguf_parts_work(fy_gguf_writer *w, const fy_gguf_parts *parts, uint64_t *work, fy_err *e);
+/* Gives the output its name, when all parts (part.n of them) are done, of this plan and identity;
+ * FY_EVERIFY names the first that is not, and why. An output that is there already is right. */
+int fy_gguf_write_finish(fy_gguf_writer *w, const char *path, const fy_gguf_parts *parts,
+                         fy_err *e);
 
 #endif

@@ -7,191 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "format/gguf.h"
-#include "format/gguf_impl.h"
+#include "format/gguf_write_job.h"
 #include "format/write_journal.h"
 
-#define PIECE_BYTES      (1u << 20)  /* output that one thread fills at a time */
 #define BUFFERS_BYTES    (24u << 20) /* of all threads together, unless a single row is larger */
 #define BUFFER_ALIGNMENT 64
 #define MARK_MS          250 /* between two marks of the journal: what a power cut may cost */
 #define LEAVE_MS         100 /* for a last mark of what was interrupted */
 #define NO_PIECE         UINT64_MAX
 
-/* --- sizes and header ------------------------------------------------------------------------- */
-
-enum { HEADER_BYTES = 4 + 4 + 8 + 8 };
-
-static void add_key(fy_str *s, const char *key, fy_kv_type type, const void *v)
-{
-    const uint64_t len = strlen(key);
-    const uint32_t t = (uint32_t)type;
-    fy_str_add(s, &len, sizeof len);
-    fy_str_add(s, key, len);
-    fy_str_add(s, &t, sizeof t);
-    fy_str_add(s, v, fy_kv_type_bytes(type));
-}
-
-/* The keys that each file of a split model has of its own; returns how many. */
-static uint64_t add_own_keys(const fy_gguf_writer *w, size_t file, fy_str *s)
-{
-    const uint16_t no = (uint16_t)file, count = (uint16_t)w->n_files;
-    const int32_t n_tensors = (int32_t)w->n_tensors;
-    const uint32_t alignment = (uint32_t)w->alignment;
-    uint64_t n = 3;
-    if (w->n_files == 1)
-        return 0;
-    if (file > 0 && alignment != FY_GGUF_ALIGNMENT) { /* the first one has the caller's */
-        add_key(s, FY_KEY_ALIGNMENT, FY_KV_U32, &alignment);
-        n++;
-    }
-    add_key(s, FY_KEY_SPLIT_NO, FY_KV_U16, &no);
-    add_key(s, FY_KEY_SPLIT_COUNT, FY_KV_U16, &count);
-    add_key(s, FY_KEY_SPLIT_TENSORS, FY_KV_I32, &n_tensors);
-    return n;
-}
-
-static uint64_t data_begin(const fy_gguf_writer *w, size_t file)
-{
-    fy_str own = {0};
-    add_own_keys(w, file, &own);
-    uint64_t n = HEADER_BYTES + own.len + (file == 0 ? w->kv_bytes : 0) + w->files[file].info_bytes;
-    fy_str_release(&own); /* out of memory is reported when the header is written */
-    fy_align_u64(n, w->alignment, &n);
-    return n;
-}
-
-static uint64_t file_bytes(const fy_gguf_writer *w, size_t file)
-{
-    return data_begin(w, file) + w->files[file].data_bytes;
-}
-
-uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < w->n_files; i++)
-        sum += file_bytes(w, i);
-    return sum;
-}
-
-uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w)
-{
-    return (uint32_t)w->n_files;
-}
-
-/* Where the bytes of a header go: a file, a hash, or memory. */
-typedef struct {
-    fy_out *out;
-    uint64_t at;
-    fy_sha256 *hash;
-    fy_str *text;
-} sink;
-
-static int emit(sink *s, const void *p, size_t n, fy_err *e)
-{
-    if (n == 0)
-        return 0;
-    if (s->hash != NULL)
-        return fy_sha256_add(s->hash, p, n, e);
-    if (s->text != NULL) {
-        fy_str_add(s->text, p, n);
-        return s->text->oom ? fy_nomem(e) : 0;
-    }
-    if (fy_out_pwrite(s->out, p, n, s->at, e) != 0)
-        return -1;
-    s->at += n;
-    return 0;
-}
-
-static void add_info(fy_str *s, const fy_gguf_tensor *t)
-{
-    uint64_t len = t->name.len;
-    uint32_t type = (uint32_t)t->type;
-    fy_str_add(s, &len, sizeof len);
-    fy_str_add(s, t->name.ptr, t->name.len);
-    fy_str_add(s, &t->n_dims, sizeof t->n_dims);
-    fy_str_add(s, t->ne, t->n_dims * sizeof t->ne[0]);
-    fy_str_add(s, &type, sizeof type);
-    fy_str_add(s, &t->offset, sizeof t->offset);
-}
-
-static int emit_header(const fy_gguf_writer *w, size_t file, sink *to, fy_err *e)
-{
-    const fy_writer_file *f = &w->files[file];
-    fy_str rest = {0};
-    uint8_t head[HEADER_BYTES] = "GGUF";
-    const uint64_t n_tensors = f->n,
-                   n_kv = (file == 0 ? w->n_kv : 0) + add_own_keys(w, file, &rest);
-    memcpy(head + 4, &(uint32_t){3}, 4);
-    memcpy(head + 8, &n_tensors, 8);
-    memcpy(head + 16, &n_kv, 8);
-    int rc = emit(to, head, sizeof head, e);
-    for (const fy_writer_keys *k = w->first; rc == 0 && file == 0 && k != NULL; k = k->next)
-        rc = emit(to, k->data, k->used, e);
-    for (size_t i = 0; i < f->n; i++)
-        add_info(&rest, w->tensor[f->first + i]);
-    if (rc == 0)
-        rc = rest.oom ? fy_nomem(e) : emit(to, rest.ptr, rest.len, e);
-    fy_str_release(&rest);
-    return rc;
-}
-
-int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e)
-{
-    return fy_writer_check_open(w, "header", e) ? -1 : emit_header(w, 0, &(sink){.text = out}, e);
-}
-
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    fy_gguf_writer *w;
-    fy_out **out;         /* owned: one per file; NULL once it is committed */
-    uint64_t *data_begin; /* owned: of each file */
-    fy_gguf_fill *fill;
-    void *user;
-    fy_progress *progress;
-    uint64_t *first_piece; /* owned: [n_tensors + 1], number of the first piece of each tensor */
-    uint8_t *buffers;      /* owned: one per lane */
-    size_t buffer_bytes;
-    int n_lanes;
-    pthread_mutex_t lock; /* guards next_piece, busy, err, finished */
-    uint64_t next_piece;
-    uint64_t *busy; /* owned: the piece that each lane writes now, or NO_PIECE */
-    fy_err err;     /* the first failure of any thread */
-    atomic_bool stop;
-    bool kept; /* another process may resume: there is a journal */
-    fy_journal journal;
-    pthread_cond_t wake;
-    bool finished; /* ends the thread of the journal */
-} job;
-
-static uint64_t row_bytes(const fy_gguf_tensor *t)
+uint64_t fy_write_job_row_bytes(const fy_gguf_tensor *t)
 {
     return fy_type_row_bytes(t->type, t->ne[0]);
 }
 
-static uint64_t rows_per_piece(const fy_gguf_tensor *t)
+uint64_t fy_write_job_rows_per_piece(const fy_gguf_tensor *t)
 {
-    uint64_t n = PIECE_BYTES / row_bytes(t);
+    uint64_t n = FY_WRITER_PIECE_BYTES / fy_write_job_row_bytes(t);
     return n > 0 ? n : 1;
 }
 
-static uint64_t n_rows(const fy_gguf_tensor *t)
+uint64_t fy_write_job_n_rows(const fy_gguf_tensor *t)
 {
-    return t->bytes / row_bytes(t);
+    return t->bytes / fy_write_job_row_bytes(t);
 }
 
-static uint64_t n_pieces(const job *j)
+static uint64_t n_pieces(const fy_write_job *j)
 {
     return j->first_piece[j->w->n_tensors];
 }
 
-static size_t tensor_of(const job *j, uint64_t piece)
+static size_t tensor_of(const fy_write_job *j, uint64_t piece)
 {
     size_t lo = 0, hi = j->w->n_tensors; /* first_piece[lo] <= piece < first_piece[hi] */
     while (hi - lo > 1) {
@@ -205,27 +60,28 @@ static size_t tensor_of(const job *j, uint64_t piece)
 }
 
 /* Bytes of data, over all files, before a piece. */
-static uint64_t bytes_before(const job *j, uint64_t piece)
+static uint64_t bytes_before(const fy_write_job *j, uint64_t piece)
 {
     if (piece >= n_pieces(j))
         return j->w->data_bytes;
     const size_t i = tensor_of(j, piece);
     const fy_gguf_tensor *t = j->w->tensor[i];
-    uint64_t n = t->offset + (piece - j->first_piece[i]) * rows_per_piece(t) * row_bytes(t);
+    uint64_t n = t->offset + (piece - j->first_piece[i]) * fy_write_job_rows_per_piece(t) *
+                                 fy_write_job_row_bytes(t);
     for (size_t f = 0; f < t->file; f++)
         n += j->w->files[f].data_bytes;
     return n;
 }
 
-static int write_piece(job *j, uint64_t piece, uint8_t *buffer, int thread, fy_err *e)
+static int write_piece(fy_write_job *j, uint64_t piece, uint8_t *buffer, int thread, fy_err *e)
 {
     const size_t i = tensor_of(j, piece);
     const fy_gguf_tensor *t = j->w->tensor[i];
-    uint64_t row = (piece - j->first_piece[i]) * rows_per_piece(t);
-    uint64_t n = n_rows(t) - row;
-    if (n > rows_per_piece(t))
-        n = rows_per_piece(t);
-    const uint64_t at = row * row_bytes(t), bytes = n * row_bytes(t),
+    uint64_t row = (piece - j->first_piece[i]) * fy_write_job_rows_per_piece(t);
+    uint64_t n = fy_write_job_n_rows(t) - row;
+    if (n > fy_write_job_rows_per_piece(t))
+        n = fy_write_job_rows_per_piece(t);
+    const uint64_t at = row * fy_write_job_row_bytes(t), bytes = n * fy_write_job_row_bytes(t),
                    to = j->data_begin[t->file] + t->offset + at;
     uint64_t end = t->bytes;
     if (j->fill(j->user, (int64_t)i, row, n, buffer, thread, e) != 0 ||
@@ -234,11 +90,11 @@ static int write_piece(job *j, uint64_t piece, uint8_t *buffer, int thread, fy_e
     fy_out_begin_sync(j->out[t->file], to, bytes);
     fy_align_u64(end, j->w->alignment, &end);
     /* The padding after the last row is zero already, since the file was reserved. */
-    fy_progress_add(j->progress, row + n == n_rows(t) ? end - at : bytes);
+    fy_progress_add(j->progress, row + n == fy_write_job_n_rows(t) ? end - at : bytes);
     return 0;
 }
 
-static void fail(job *j, const fy_err *e)
+static void fail(fy_write_job *j, const fy_err *e)
 {
     pthread_mutex_lock(&j->lock);
     if (j->err.code == FY_OK)
@@ -248,10 +104,10 @@ static void fail(job *j, const fy_err *e)
 }
 
 /* The next piece of a lane that has written the one before, or NO_PIECE. */
-static uint64_t take_piece(job *j, int64_t lane)
+static uint64_t take_piece(fy_write_job *j, int64_t lane)
 {
     pthread_mutex_lock(&j->lock);
-    const bool more = !atomic_load(&j->stop) && j->next_piece < n_pieces(j);
+    const bool more = !atomic_load(&j->stop) && j->next_piece < j->end;
     const uint64_t piece = more ? j->next_piece++ : NO_PIECE;
     j->busy[lane] = piece;
     pthread_mutex_unlock(&j->lock);
@@ -262,7 +118,7 @@ static uint64_t take_piece(job *j, int64_t lane)
  * rows are long. One that fails stays busy with its piece. */
 static void run_lanes(void *ctx, int64_t begin, int64_t end, int thread)
 {
-    job *j = ctx;
+    fy_write_job *j = ctx;
     for (int64_t lane = begin; lane < end; lane++) {
         uint8_t *buffer = j->buffers + (size_t)lane * j->buffer_bytes;
         uint64_t piece;
@@ -278,7 +134,7 @@ static void run_lanes(void *ctx, int64_t begin, int64_t end, int thread)
 }
 
 /* Cuts the tensors into pieces and allocates the buffers. */
-static int plan_pieces(job *j, int n_threads, fy_err *e)
+int fy_write_job_plan_pieces(fy_write_job *j, int n_threads, fy_err *e)
 {
     const fy_gguf_writer *w = j->w;
     j->first_piece = malloc((w->n_tensors + 1) * sizeof *j->first_piece);
@@ -288,9 +144,10 @@ static int plan_pieces(job *j, int n_threads, fy_err *e)
     for (size_t i = 0; i < w->n_tensors; i++) {
         const fy_gguf_tensor *t = w->tensor[i];
         j->first_piece[i] = n;
-        n += (n_rows(t) - 1) / rows_per_piece(t) + 1;
-        uint64_t bytes =
-            rows_per_piece(t) < n_rows(t) ? rows_per_piece(t) * row_bytes(t) : t->bytes;
+        n += (fy_write_job_n_rows(t) - 1) / fy_write_job_rows_per_piece(t) + 1;
+        uint64_t bytes = fy_write_job_rows_per_piece(t) < fy_write_job_n_rows(t)
+                             ? fy_write_job_rows_per_piece(t) * fy_write_job_row_bytes(t)
+                             : t->bytes;
         if (bytes > largest)
             largest = bytes;
     }
@@ -315,34 +172,39 @@ static int plan_pieces(job *j, int n_threads, fy_err *e)
 
 /* --- the journal ------------------------------------------------------------------------------ */
 
-/* Pieces from the first on without a gap. */
-static uint64_t n_done(const job *j)
+/* Pieces from `begin` on without a gap. */
+static uint64_t n_done(const fy_write_job *j)
 {
     uint64_t n = j->next_piece;
     for (int lane = 0; lane < j->n_lanes; lane++)
         n = j->busy[lane] < n ? j->busy[lane] : n;
-    return n;
+    return n - j->begin;
+}
+
+static fy_out *journal_file(const fy_write_job *j)
+{
+    return j->parts != NULL ? j->own : j->out[0];
 }
 
 /* First the data, then the mark that it is there. */
-static int mark(job *j, uint64_t done, int most_ms, fy_err *e)
+int fy_write_job_mark(fy_write_job *j, uint64_t done, int most_ms, fy_err *e)
 {
     if (done <= j->journal.done)
         return 0;
-    const uint32_t first = j->w->tensor[tensor_of(j, j->journal.done)]->file,
-                   last = j->w->tensor[tensor_of(j, done - 1)]->file;
+    const uint32_t first = j->w->tensor[tensor_of(j, j->begin + j->journal.done)]->file,
+                   last = j->w->tensor[tensor_of(j, j->begin + done - 1)]->file;
     for (uint32_t f = first; f <= last; f++) {
         if (fy_out_sync(j->out[f], most_ms, e) != 0)
             return -1;
     }
-    return fy_journal_mark(&j->journal, j->out[0], done, e);
+    return fy_journal_mark(&j->journal, journal_file(j), done, e);
 }
 
 /* A thread of its own, so that no lane waits for the disk. The system reports a disk error once, so
  * one that this thread gets must end the job. */
 static void *keep_journal(void *ctx)
 {
-    job *j = ctx;
+    fy_write_job *j = ctx;
     pthread_mutex_lock(&j->lock);
     while (!j->finished) {
         struct timespec until;
@@ -355,7 +217,7 @@ static void *keep_journal(void *ctx)
         const uint64_t done = n_done(j);
         pthread_mutex_unlock(&j->lock);
         fy_err e = {0};
-        if (mark(j, done, 0, &e) != 0)
+        if (fy_write_job_mark(j, done, 0, &e) != 0)
             fail(j, &e);
         pthread_mutex_lock(&j->lock);
     }
@@ -363,71 +225,68 @@ static void *keep_journal(void *ctx)
     return NULL;
 }
 
-/* SHA-256 of the headers and of how they are cut into pieces, as a line. */
-static int add_plan(const fy_gguf_writer *w, fy_str *s, fy_err *e)
-{
-    uint8_t hash[FY_SHA256_BYTES];
-    char hex[FY_SHA256_HEX];
-    sink to = {.hash = fy_sha256_new(e)};
-    if (to.hash == NULL)
-        return -1;
-    for (size_t f = 0; f < w->n_files; f++) {
-        if (emit_header(w, f, &to, e) != 0) {
-            fy_sha256_end(to.hash, NULL, NULL);
-            return -1;
-        }
-    }
-    if (fy_sha256_end(to.hash, hash, e) != 0)
-        return -1;
-    fy_sha256_to_hex(hash, hex);
-    fy_str_printf(s, "keys and tensors: sha256 %s, pieces of %u bytes\n", hex, PIECE_BYTES);
-    return 0;
-}
-
-static bool sizes_fit(const job *j)
+static bool sizes_fit(const fy_write_job *j)
 {
     uint64_t size;
     for (size_t f = 1; f < j->w->n_files; f++) {
-        if (fy_out_size(j->out[f], &size, NULL) != 0 || size != file_bytes(j->w, f))
+        if (fy_out_size(j->out[f], &size, NULL) != 0 || size != fy_writer_file_bytes(j->w, f))
             return false;
     }
     return true;
 }
 
-static int begin_kept(job *j, fy_span identity, uint64_t at, fy_err *e)
+static int begin_kept(fy_write_job *j, fy_span identity, uint64_t at, fy_err *e)
 {
-    for (size_t f = 1; f < j->w->n_files; f++) {
+    for (size_t f = 1; f < j->w->n_files && j->parts == NULL; f++) {
         if (fy_out_resize(j->out[f], 0, e) != 0 ||
-            fy_out_resize(j->out[f], file_bytes(j->w, f), e) != 0)
+            fy_out_resize(j->out[f], fy_writer_file_bytes(j->w, f), e) != 0)
             return -1;
     }
-    return fy_journal_begin(&j->journal, j->out[0], at, identity, e);
+    return fy_journal_begin(&j->journal, journal_file(j), at, identity, e);
+}
+
+/* Bytes of its first n pieces. */
+uint64_t fy_write_job_bytes_of(const fy_write_job *j, uint64_t n)
+{
+    return bytes_before(j, j->begin + n) - bytes_before(j, j->begin);
+}
+
+/* All that the bytes depend on. */
+static int identify(const fy_write_job *j, fy_span given, fy_str *out, fy_err *e)
+{
+    if (j->parts != NULL) {
+        fy_write_job_put_part(j, j->parts->part.i, out);
+    } else {
+        fy_str_add(out, given.ptr, given.len);
+        if (fy_writer_add_plan(j->w, out, e) != 0)
+            return -1;
+    }
+    return out->oom ? fy_nomem(e) : 0;
 }
 
 /* Resumes what is there, if it has the same identity and plan. */
-static int resume(job *j, fy_span given, fy_err *e)
+int fy_write_job_resume(fy_write_job *j, fy_span given, fy_err *e)
 {
-    const char *part = fy_out_part(j->out[0]);
+    fy_out *const file = journal_file(j);
+    const char *part = fy_out_part(file);
     fy_str identity = {0}, bytes = {0}, why = {0};
     fy_journal old;
-    uint64_t at = file_bytes(j->w, 0);
+    uint64_t at = j->parts != NULL ? 0 : fy_writer_file_bytes(j->w, 0);
     fy_align_u64(at, FY_JOURNAL_SLOT_BYTES, &at);
-    fy_str_add(&identity, given.ptr, given.len);
-    int rc = add_plan(j->w, &identity, e);
-    if (rc == 0 && identity.oom)
-        rc = fy_nomem(e);
-    const int found = rc == 0 ? fy_journal_read(&old, j->out[0], &bytes, e) : -1;
+    int rc = identify(j, given, &identity, e);
+    const int found = rc == 0 ? fy_journal_read(&old, file, &bytes, e) : -1;
     if (found < 0)
         goto out;
     const fy_span now = {identity.ptr, identity.len};
     const bool same = found == 0 && fy_span_eq(old.identity, now);
-    if (same && old.at == at && old.done > 0 && old.done <= n_pieces(j) && sizes_fit(j)) {
-        const uint64_t there = bytes_before(j, old.done);
+    if (same && old.at == at && old.done > 0 && old.done <= j->end - j->begin &&
+        (j->parts != NULL || sizes_fit(j))) {
+        const uint64_t there = fy_write_job_bytes_of(j, old.done);
         fy_log(FY_LOG_INFO, "resuming %s: %.0f %% of it is there", part,
-               100.0 * (double)there / (double)j->w->data_bytes);
+               100.0 * (double)there / (double)fy_write_job_bytes_of(j, j->end - j->begin));
         j->journal = old;
         j->journal.identity = (fy_span){0};
-        j->next_piece = old.done;
+        j->next_piece = j->begin + old.done;
         if (j->progress != NULL && j->progress->total_bytes > there)
             j->progress->total_bytes -= there;
     } else {
@@ -447,7 +306,7 @@ out:
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static int run_pieces(job *j, fy_pool *pool, fy_err *e)
+int fy_write_job_run_pieces(fy_write_job *j, fy_pool *pool, fy_err *e)
 {
     pthread_t journal;
     if (j->kept && pthread_create(&journal, NULL, keep_journal, j) != 0)
@@ -466,19 +325,41 @@ static int run_pieces(job *j, fy_pool *pool, fy_err *e)
     return j->err.code != FY_OK ? fy_fail(e, j->err.code, "%s", j->err.msg) : 0;
 }
 
-static int open_files(job *j, const char *path, fy_err *e)
+static fy_out *open_file(fy_write_job *j, size_t f, const char *name, fy_err *e)
+{
+    const uint64_t bytes = fy_writer_file_bytes(j->w, f);
+    if (j->parts == NULL)
+        return j->kept ? fy_out_open_kept(name, e) : fy_out_open(name, bytes, e);
+    fy_out *out = fy_out_open_shared(name, bytes, j->key, true, j->ids[f], e);
+    if (out == NULL || j->ids[f][0] != '\0')
+        return out;
+    fy_fail(e, FY_EARG, "%s: all parts are done; --finish gives it its name", fy_out_part(out));
+    fy_out_leave(out);
+    return NULL;
+}
+
+int fy_write_job_take_files(fy_write_job *j, fy_err *e)
 {
     const size_t n = j->w->n_files;
     j->out = calloc(n, sizeof *j->out);
     j->data_begin = malloc(n * sizeof *j->data_begin);
-    if (j->out == NULL || j->data_begin == NULL)
+    j->ids = calloc(n, sizeof *j->ids);
+    if (j->out == NULL || j->data_begin == NULL || j->ids == NULL)
         return fy_nomem(e);
-    for (size_t f = 0; f < n; f++) {
-        char *name = fy_gguf_split_name(path, (uint32_t)f, (uint32_t)n);
-        j->data_begin[f] = data_begin(j->w, f);
+    for (size_t f = 0; f < n; f++)
+        j->data_begin[f] = fy_writer_data_begin(j->w, f);
+    return j->parts != NULL ? fy_write_job_key(j, e) : 0;
+}
+
+int fy_write_job_open_files(fy_write_job *j, const char *path, fy_err *e)
+{
+    if (fy_write_job_take_files(j, e) != 0)
+        return -1;
+    for (size_t f = 0; f < j->w->n_files; f++) {
+        char *name = fy_gguf_split_name(path, (uint32_t)f, (uint32_t)j->w->n_files);
         if (name == NULL)
             return fy_nomem(e);
-        j->out[f] = j->kept ? fy_out_open_kept(name, e) : fy_out_open(name, file_bytes(j->w, f), e);
+        j->out[f] = open_file(j, f, name, e);
         free(name);
         if (j->out[f] == NULL)
             return -1;
@@ -488,19 +369,19 @@ static int open_files(job *j, const char *path, fy_err *e)
 
 /* All files are on the disk before any gets its name, and the first one, which readers open, gets
  * its name last: a model is there as a whole or not at all. */
-static int commit(job *j, fy_err *e)
+int fy_write_job_commit(fy_write_job *j, fy_err *e)
 {
     const size_t n = j->w->n_files;
     for (size_t f = 0; f < n; f++) {
-        if (fy_out_sync(j->out[f], 0, e) != 0)
+        if (j->out[f] != NULL && fy_out_sync(j->out[f], 0, e) != 0)
             return -1;
     }
-    if (j->kept && fy_out_resize(j->out[0], file_bytes(j->w, 0), e) != 0)
+    if (j->kept && fy_out_resize(j->out[0], fy_writer_file_bytes(j->w, 0), e) != 0)
         return -1;
     for (size_t f = n; f-- > 0;) {
         fy_out *out = j->out[f];
         j->out[f] = NULL;
-        if (fy_out_finish(out, e) != 0)
+        if (out != NULL && fy_out_finish(out, e) != 0)
             return -1;
     }
     return 0;
@@ -508,39 +389,46 @@ static int commit(job *j, fy_err *e)
 
 /* Leaves what was done for another process, unless that is nothing: up to the last mark if the disk
  * is too slow for one more. */
-static bool leave(job *j, fy_err *e)
+static bool leave(fy_write_job *j, fy_err *e)
 {
     if (!j->kept || e->code != FY_EINTR)
         return false;
-    mark(j, n_done(j), LEAVE_MS, NULL);
+    fy_write_job_mark(j, n_done(j), LEAVE_MS, NULL);
     const uint64_t done = j->journal.done;
     if (done == 0)
         return false;
     *e = (fy_err){0};
-    fy_fail(
-        e, FY_EINTR, "interrupted: %s keeps the %.0f %% that are done; the same command resumes",
-        fy_out_part(j->out[0]), 100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
-    for (size_t f = 0; f < j->w->n_files; f++)
+    fy_fail(e, FY_EINTR,
+            "interrupted: %s keeps the %.0f %% that are done; the same command resumes",
+            fy_out_part(journal_file(j)),
+            100.0 * (double)fy_write_job_bytes_of(j, done) /
+                (double)fy_write_job_bytes_of(j, j->end - j->begin));
+    for (size_t f = 0; f < j->w->n_files && j->parts == NULL; f++)
         fy_out_leave(j->out[f]);
     return true;
 }
 
-static int write_all(job *j, const char *path, fy_span identity, fy_pool *pool, fy_err *e)
+static int write_all(fy_write_job *j, const char *path, fy_span identity, fy_pool *pool, fy_err *e)
 {
     fy_gguf_writer *w = j->w;
-    if (plan_pieces(j, pool != NULL ? fy_pool_threads(pool) : 1, e) != 0 ||
-        open_files(j, path, e) != 0 || (j->kept && resume(j, identity, e) != 0))
+    if (fy_write_job_plan_pieces(j, pool != NULL ? fy_pool_threads(pool) : 1, e) != 0)
+        return -1;
+    if (j->parts != NULL)
+        return fy_write_job_part(j, path, pool, e);
+    j->end = n_pieces(j);
+    if (fy_write_job_open_files(j, path, e) != 0 ||
+        (j->kept && fy_write_job_resume(j, identity, e) != 0))
         return -1;
     w->written = true;
     for (size_t f = 0; f < w->n_files; f++) {
-        if (emit_header(w, f, &(sink){.out = j->out[f]}, e) != 0)
+        if (fy_writer_emit_header(w, f, &(fy_writer_sink){.out = j->out[f]}, e) != 0)
             return -1;
         fy_progress_add(j->progress, j->data_begin[f]);
     }
     fy_writer_free_keys(w); /* the largest thing in memory during a conversion */
-    if (w->n_tensors > 0 && run_pieces(j, pool, e) != 0)
+    if (w->n_tensors > 0 && fy_write_job_run_pieces(j, pool, e) != 0)
         return -1;
-    return fy_check_interrupt(e) != 0 ? -1 : commit(j, e);
+    return fy_check_interrupt(e) != 0 ? -1 : fy_write_job_commit(j, e);
 }
 
 int fy_gguf_writer_check_space(const fy_gguf_writer *w, const char *path, fy_err *e)
@@ -578,42 +466,58 @@ static int check(const fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, 
     return fy_gguf_writer_check_space(w, path, e);
 }
 
+void fy_write_job_release(fy_write_job *j)
+{
+    free(j->out);
+    free(j->ids);
+    free(j->data_begin);
+    free(j->first_piece);
+    free(j->busy);
+    free(j->buffers);
+    pthread_cond_destroy(&j->wake);
+    pthread_mutex_destroy(&j->lock);
+}
+
 static int write_as(fy_gguf_writer *w, const char *path, bool kept, fy_span identity,
-                    fy_gguf_fill *fill, void *user, fy_pool *pool, fy_progress *progress, fy_err *e)
+                    const fy_gguf_parts *parts, fy_gguf_fill *fill, void *user, fy_pool *pool,
+                    fy_progress *progress, fy_err *e)
 {
     fy_err local = {0};
     if (check(w, path, fill, e) != 0)
         return -1;
-    job j = {.w = w,
-             .fill = fill,
-             .user = user,
-             .progress = progress,
-             .lock = PTHREAD_MUTEX_INITIALIZER,
-             .wake = PTHREAD_COND_INITIALIZER,
-             .kept = kept && w->n_tensors > 0};
+    fy_write_job j = {.w = w,
+                      .fill = fill,
+                      .user = user,
+                      .progress = progress,
+                      .parts = parts,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .wake = PTHREAD_COND_INITIALIZER,
+                      .kept = kept && w->n_tensors > 0};
     const int rc = write_all(&j, path, identity, pool, &local);
-    if (rc != 0 && !leave(&j, &local)) {
-        for (size_t f = 0; j.out != NULL && f < w->n_files; f++)
-            fy_out_abort(j.out[f]);
-    }
-    free(j.out);
-    free(j.data_begin);
-    free(j.first_piece);
-    free(j.busy);
-    free(j.buffers);
-    pthread_cond_destroy(&j.wake);
-    pthread_mutex_destroy(&j.lock);
+    const bool left = rc != 0 && leave(&j, &local);
+    for (size_t f = 0; j.out != NULL && f < w->n_files && rc != 0 && !left && parts == NULL; f++)
+        fy_out_abort(j.out[f]);
+    if (parts != NULL)
+        fy_write_job_leave_part(&j);
+    fy_write_job_release(&j);
     return rc == 0 ? 0 : fy_fail(e, local.code, "%s", local.msg);
 }
 
 int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,
                   fy_pool *pool, fy_progress *progress, fy_err *e)
 {
-    return write_as(w, path, false, (fy_span){0}, fill, user, pool, progress, e);
+    return write_as(w, path, false, (fy_span){0}, NULL, fill, user, pool, progress, e);
 }
 
 int fy_gguf_write_resumed(fy_gguf_writer *w, const char *path, fy_span identity, fy_gguf_fill *fill,
                           void *user, fy_pool *pool, fy_progress *progress, fy_err *e)
 {
-    return write_as(w, path, true, identity, fill, user, pool, progress, e);
+    return write_as(w, path, true, identity, NULL, fill, user, pool, progress, e);
+}
+
+int fy_gguf_write_part(fy_gguf_writer *w, const char *path, const fy_gguf_parts *parts,
+                       fy_gguf_fill *fill, void *user, fy_pool *pool, fy_progress *progress,
+                       fy_err *e)
+{
+    return write_as(w, path, true, parts->identity, parts, fill, user, pool, progress, e);
 }

@@ -6,9 +6,16 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/math.h"
 
-enum { VERSION = 1, ROW_HEAD = 12, STEPS = 65535, ROWS_BETWEEN_DROPS = 64 };
+enum {
+    VERSION = 1,
+    ROW_HEAD = 12,
+    STEPS = 65535,
+    CODES = 512, /* made at once */
+    ROWS_BETWEEN_DROPS = 64,
+};
 static const char magic[] = {'F', 'E', 'R', 'R', 'Y', 'K', 'L', 'B'};
 
 static bool row_bytes(uint32_t n_vocab, uint64_t *out)
@@ -23,7 +30,7 @@ struct fy_kl_writer {
     fy_kl_head head;
     fy_out *out;     /* owned */
     fy_sha256 *hash; /* owned; of the rows so far */
-    uint8_t *row;    /* owned */
+    fy_str row;      /* owned */
     size_t n_row;    /* bytes */
     uint64_t at;     /* where the next row goes */
 };
@@ -41,13 +48,10 @@ fy_kl_writer *fy_kl_create(const char *path, const fy_kl_head *head, fy_err *e)
     w->head.n_rows = 0;
     w->n_row = (size_t)bytes;
     w->at = FY_KL_HEAD_BYTES;
-    w->row = malloc(w->n_row);
-    w->hash = w->row != NULL ? fy_sha256_new(e) : NULL;
+    w->hash = fy_sha256_new(e);
     w->out = w->hash != NULL ? fy_out_open(path, 0, e) : NULL;
     if (w->out != NULL)
         return w;
-    if (w->row == NULL)
-        fy_nomem(e);
     fy_kl_abort(w);
     return NULL;
 }
@@ -59,20 +63,20 @@ void fy_kl_abort(fy_kl_writer *w)
     fy_out_abort(w->out);
     if (w->hash != NULL)
         fy_sha256_end(w->hash, NULL, NULL);
-    free(w->row);
+    fy_str_release(&w->row);
     free(w);
 }
 
-int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e)
+int fy_kl_put_row(const float *logits, uint32_t n_vocab, fy_kl_token next, uint64_t position,
+                  fy_str *out, fy_err *e)
 {
-    const uint32_t n = w->head.n_vocab;
     float max = logits[0], min = logits[0];
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n_vocab; i++) {
         if (!isfinite(logits[i]))
             return fy_fail(e, FY_EFORMAT,
                            "the model's logit of token %u at scored position %llu is not a finite "
                            "number: there is no distribution to save",
-                           i, (unsigned long long)w->head.n_rows);
+                           i, (unsigned long long)position);
         max = logits[i] > max ? logits[i] : max;
         min = logits[i] < min ? logits[i] : min;
     }
@@ -81,22 +85,41 @@ int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e)
         return fy_fail(e, FY_EFORMAT,
                        "the model's logits at scored position %llu lie farther apart than a number "
                        "can hold: there is no distribution to save",
-                       (unsigned long long)w->head.n_rows);
-    memcpy(w->row, &next.id, 4);
-    memcpy(w->row + 4, &next.logprob, 4);
-    memcpy(w->row + 8, &range, 4);
-    for (uint32_t i = 0; i < n; i++) {
-        const double below = (double)max - (double)logits[i];
-        const double part = range > 0 ? fmin(below / (double)range, 1) : 0;
-        const uint16_t code = (uint16_t)((double)STEPS * sqrt(part) + 0.5);
-        memcpy(w->row + ROW_HEAD + (size_t)i * 2, &code, 2);
+                       (unsigned long long)position);
+    fy_str_add(out, &next.id, 4);
+    fy_str_add(out, &next.logprob, 4);
+    fy_str_add(out, &range, 4);
+    uint16_t codes[CODES];
+    for (uint32_t at = 0; at < n_vocab; at += CODES) {
+        const uint32_t n = n_vocab - at < CODES ? n_vocab - at : CODES;
+        for (uint32_t i = 0; i < n; i++) {
+            const double below = (double)max - (double)logits[at + i];
+            const double part = range > 0 ? fmin(below / (double)range, 1) : 0;
+            codes[i] = (uint16_t)((double)STEPS * sqrt(part) + 0.5);
+        }
+        fy_str_add(out, codes, n * sizeof *codes);
     }
-    if (fy_sha256_add(w->hash, w->row, w->n_row, e) != 0 ||
-        fy_out_pwrite(w->out, w->row, w->n_row, w->at, e) != 0)
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+int fy_kl_add_row(fy_kl_writer *w, fy_span row, fy_err *e)
+{
+    if (row.len != w->n_row)
+        return fy_fail(e, FY_EFORMAT, "a position of %zu bytes, expected %zu", row.len, w->n_row);
+    if (fy_sha256_add(w->hash, row.ptr, row.len, e) != 0 ||
+        fy_out_pwrite(w->out, row.ptr, row.len, w->at, e) != 0)
         return -1;
     w->at += w->n_row;
     w->head.n_rows++;
     return 0;
+}
+
+int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e)
+{
+    fy_str_clear(&w->row);
+    if (fy_kl_put_row(logits, w->head.n_vocab, next, w->head.n_rows, &w->row, e) != 0)
+        return -1;
+    return fy_kl_add_row(w, (fy_span){w->row.ptr, w->row.len}, e);
 }
 
 static void put_head(const fy_kl_head *h, uint8_t out[FY_KL_HEAD_BYTES])
@@ -259,6 +282,26 @@ int fy_kl_next(fy_kl_reader *r, fy_kl_token *next, float *below, fy_err *e)
     r->n_read++;
     drop_read(r);
     return 0;
+}
+
+int fy_kl_seek(fy_kl_reader *r, uint64_t row, fy_err *e)
+{
+    if (row > r->head.n_rows)
+        return fy_fail(e, FY_EARG, "it has %llu positions, number %llu was asked for",
+                       (unsigned long long)r->head.n_rows, (unsigned long long)row);
+    r->n_read = row;
+    return 0;
+}
+
+int fy_kl_check(fy_kl_reader *r, fy_err *e)
+{
+    for (; r->n_read < r->head.n_rows; r->n_read++) {
+        const uint8_t *row = r->data + FY_KL_HEAD_BYTES + r->n_read * r->n_row;
+        if (fy_check_interrupt(e) != 0 || fy_sha256_add(r->hash, row, r->n_row, e) != 0)
+            return -1;
+        drop_read(r);
+    }
+    return fy_kl_end(r, e);
 }
 
 int fy_kl_end(fy_kl_reader *r, fy_err *e)

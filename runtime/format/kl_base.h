@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/str.h"
 
 #define FY_KL_HEAD_BYTES 96
 
@@ -41,6 +42,10 @@ typedef struct fy_kl_writer fy_kl_writer;
 fy_kl_writer *fy_kl_create(const char *path, const fy_kl_head *head, fy_err *e);
 /* FY_EFORMAT for a logit that is not finite. */
 int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e);
+/* A row as bytes, appended to *out, for a writer in another process. position: for messages. */
+int fy_kl_put_row(const float *logits, uint32_t n_vocab, fy_kl_token next, uint64_t position,
+                  fy_str *out, fy_err *e);
+int fy_kl_add_row(fy_kl_writer *w, fy_span row, fy_err *e); /* FY_EFORMAT: of another length */
 /* Gives the file its name; frees w in every case. *bytes: its size; may be NULL. */
 int fy_kl_commit(fy_kl_writer *w, uint64_t *bytes, fy_err *e);
 void fy_kl_abort(fy_kl_writer *w); /* NULL is fine */
@@ -54,7 +59,11 @@ const fy_kl_head *fy_kl_head_of(const fy_kl_reader *r);
 /* The next row: below[n_vocab], how far each logit lies below the largest one. FY_EARG after the
  * last one. */
 int fy_kl_next(fy_kl_reader *r, fy_kl_token *next, float *below, fy_err *e);
+/* Goes on at that row. After it fy_kl_end cannot tell. */
+int fy_kl_seek(fy_kl_reader *r, uint64_t row, fy_err *e);
 /* After the last row: is the file what was written? */
 int fy_kl_end(fy_kl_reader *r, fy_err *e);
+/* The same of a reader that has read nothing: passes over all rows. */
+int fy_kl_check(fy_kl_reader *r, fy_err *e);
 
 #endif

@@ -46,7 +46,7 @@ static const mark marks[] = {
     TEXT("Access to model ", "a download error page (the model asks for a login)"),
     TEXT("Invalid username or password", "a download error page (the model asks for a login)"),
     MARK(0, "GGUF", FY_SNIFF_GGUF),
-    MARK(0, "PWRI", "a PowerInfer GGUF file, whose tensors are stored another way"),
+    MARK(0, "PWRI", FY_SNIFF_GGUF),
     MARK(0, "lmgg", legacy),
     MARK(0, "fmgg", legacy),
     MARK(0, "tjgg", legacy),

@@ -54,10 +54,15 @@ void fy_journal_difference(fy_span was, fy_span is, fy_str *out);
 
 /* --- lines of the identity --- */
 
-/* This program and its version. */
-int fy_identity_program(fy_str *out, fy_err *e);
+/* What a program or file is, on this machine: path, size, time of change and inode. Or on any
+ * machine that has a copy: of a program its SHA-256, of a file its name, its size, and the SHA-256
+ * of 16 samples of 4 KiB. */
+typedef enum { FY_IDENTITY_HERE, FY_IDENTITY_ANYWHERE } fy_identity_kind;
 
-/* "WHAT PATH: ...": a file is identified by path, size, time of change and inode. */
-int fy_identity_file(fy_str *out, const char *what, const char *path, fy_err *e);
+/* This program and its version. */
+int fy_identity_program(fy_str *out, fy_identity_kind kind, fy_err *e);
+/* "WHAT PATH: ..." */
+int fy_identity_file(fy_str *out, fy_identity_kind kind, const char *what, const char *path,
+                     fy_err *e);
 
 #endif
