@@ -105,7 +105,11 @@ static void fill_blocks(job *j, uint8_t *p, int n_blocks, filling how)
         const uint32_t mask = next(j) & 3, first = next(j) & 3;
         for (int i = 0; i < bytes; i++)
             p[i] = how == FLAT ? ends[(next(j) & mask) ^ first] : (uint8_t)next(j);
-        for (int s = 0; s < (form.min_at > 0 ? 2 : 1); s++) {
+        if (j->type == FY_MXFP4 && how != FINITE && how != ANY)
+            p[0] = (uint8_t)(120 + p[0] % 16);
+        if (j->type == FY_IQ1_M && how != ANY) /* the upper bits of its scale */
+            p[bytes - 1] = (uint8_t)(0x20 | (p[bytes - 1] & 0x8f));
+        for (int s = 0; s < (form.min_at > 0 ? 2 : 1) && form.scale_at != FY_NO_HALF; s++) {
             uint16_t half = (uint16_t)(0x2000 | (next(j) & 0x83ff)); /* 2^-7 .. 2^-6 */
             if (how == FINITE || how == ANY)
                 half = hard[below(j, below(j, 20) == 0 ? 10 : 8)];
@@ -266,6 +270,41 @@ static bool run_attend(job *j)
     return true;
 }
 
+/* arg: add_rows rather than dot_rows. Any rows of the matrix, ascending; those of dot_rows have the
+ * length of one of its blocks or more. */
+static bool run_listed(job *j)
+{
+    static const int lengths[] = {32, 64, 96, 256, 544, 1056, 2080};
+    enum { N_LISTED_LENGTHS = sizeof lengths / sizeof lengths[0] };
+    const bool blocks = fy_kernels_wants_q8(j->type);
+    const int n_lengths = blocks ? N_LISTED_LENGTHS : (int)N_LENGTHS;
+    const int k = blocks ? lengths[j->i % n_lengths] : length_at(j->i % n_lengths);
+    const int round = j->i / n_lengths, rows = 1 + below(j, ROWS);
+    if (round >= 6)
+        return false;
+    const size_t row_bytes = (size_t)fy_type_row_bytes(j->type, (uint64_t)k) + (size_t)(j->i % 3);
+    int32_t list[ROWS];
+    int n = 0;
+    for (int r = 0; r < rows; r++)
+        fill_row(j, j->weights + (size_t)r * row_bytes, k, round % 3 == 2 ? FINITE : USUAL);
+    for (int32_t r = 0; r < rows; r++) {
+        list[n] = r;
+        n += round < 2 || below(j, 3) > 0;
+    }
+    fill(j, j->x, k, USUAL);
+    const fy_act a = {.x = j->x, .q = j->q, .d = j->d, .sum = j->sum, .k = k};
+    float *y = output(j, j->arg ? k : ROWS);
+    if (j->arg) {
+        fill(j, y, k, USUAL);
+        fy_kernels_add_rows(j->k, j->type)(y, j->x, j->weights, row_bytes, list, n, k);
+    } else {
+        j->spec.act_quantize(&a, 0, 1);
+        fy_kernels_dot_rows(j->k, j->type)(y, j->weights, row_bytes, list, n, &a);
+    }
+    put_floats(j, y, j->arg ? k : ROWS);
+    return true;
+}
+
 /* Four chunks of a few queries; of the first many begins and ends. */
 static bool run_attend_softmax(job *j)
 {
@@ -414,6 +453,29 @@ static const struct {
     {"matmul_q4_k", run_matmul, FY_Q4_K, 0, 0xb4beabf691df80ea},
     {"matmul_q5_k", run_matmul, FY_Q5_K, 0, 0x6d26412a386cd545},
     {"matmul_q6_k", run_matmul, FY_Q6_K, 0, 0xae8971458253c3de},
+    {"matmul_q2_k", run_matmul, FY_Q2_K, 0, 0x29df695df0b7cc7b},
+    {"matmul_q3_k", run_matmul, FY_Q3_K, 0, 0x59cb3a3f4e3ccfeb},
+    {"matmul_iq4_nl", run_matmul, FY_IQ4_NL, 0, 0x82fd20e01283017c},
+    {"matmul_iq4_xs", run_matmul, FY_IQ4_XS, 0, 0x029667ea50c70bc6},
+    {"matmul_mxfp4", run_matmul, FY_MXFP4, 0, 0x6a2311af51f0c1de},
+    {"matmul_nvfp4", run_matmul, FY_NVFP4, 0, 0xb2b304290bd04c6a},
+    {"matmul_q1_0", run_matmul, FY_Q1_0, 0, 0xfbd7c7450f461f84},
+    {"matmul_q2_0", run_matmul, FY_Q2_0, 0, 0xd552f33a2ace1d19},
+    {"matmul_tq1_0", run_matmul, FY_TQ1_0, 0, 0x477c4f085e662814},
+    {"matmul_tq2_0", run_matmul, FY_TQ2_0, 0, 0x54364b48f0861e9c},
+    {"matmul_iq1_s", run_matmul, FY_IQ1_S, 0, 0xadd42934d90abb7f},
+    {"matmul_iq1_m", run_matmul, FY_IQ1_M, 0, 0x3a186cb1f50d2ca2},
+    {"matmul_iq2_xxs", run_matmul, FY_IQ2_XXS, 0, 0x0485c072bd05a8a7},
+    {"matmul_iq2_xs", run_matmul, FY_IQ2_XS, 0, 0x32137ebef22c77e9},
+    {"matmul_iq2_s", run_matmul, FY_IQ2_S, 0, 0x94659dc1db504ff1},
+    {"matmul_iq3_xxs", run_matmul, FY_IQ3_XXS, 0, 0xad532b4e6257e668},
+    {"matmul_iq3_s", run_matmul, FY_IQ3_S, 0, 0x30d8ec76728850d7},
+    {"dot_rows_q8_0", run_listed, FY_Q8_0, 0, 0x0746388ee18c3107},
+    {"dot_rows_q4_0", run_listed, FY_Q4_0, 0, 0x7f82f9d65ba71d4c},
+    {"add_rows_f32", run_listed, FY_F32, 1, 0x9a25952c3609e34e},
+    {"add_rows_f16", run_listed, FY_F16, 1, 0x50854b9f0fed580e},
+    {"add_rows_q8_0", run_listed, FY_Q8_0, 1, 0x88a2260edf204cd2},
+    {"add_rows_q4_0", run_listed, FY_Q4_0, 1, 0x053c0c95293e497f},
     {"attend_dots_f32", run_attend, FY_F32, 0, 0x75676622f55b700f},
     {"attend_dots_f16", run_attend, FY_F16, 0, 0xfc400f453edb3111},
     {"attend_softmax", run_attend_softmax, FY_F32, 0, 0x4cd7d685d02efe9d},
@@ -425,8 +487,9 @@ static const struct {
     {"silu_mul", run_vector, FY_F32, FY_ACT_SILU, 0xa48b5f3744a13433},
     {"gelu_mul", run_vector, FY_F32, FY_ACT_GELU, 0xd7b1c1810f328c5f},
     {"gelu_tanh_mul", run_vector, FY_F32, FY_ACT_GELU_TANH, 0xb7fa777f13860841},
-    {"relu_mul", run_vector, FY_F32, FY_ACT_FATRELU, 0x49751e115f44ec3d},
+    {"relu_mul", run_vector, FY_F32, FY_ACT_FATRELU, 0x71acda1f5f44ec3d},
     {"drelu_mul", run_vector, FY_F32, FY_ACT_DRELU, 0x11725aa2ea04553f},
+    {"swiglu_oai_mul", run_vector, FY_F32, FY_ACT_SWIGLU_OAI, 0x03446fa0c6b88e49},
     {"softcap", run_vector, FY_F32, SOFTCAP, 0xca05c686989fb85f},
     {"error_sums", run_vector, FY_F32, ERROR_SUMS, 0xa961d9d0f6e17b74},
     {"f16_to_f32", run_decode, FY_F16, 0, 0x220b4b67e5cd5605},
@@ -461,6 +524,23 @@ static const struct {
     {"decode_q4_k", run_decode, FY_Q4_K, 0, 0x59527710eb40c529},
     {"decode_q5_k", run_decode, FY_Q5_K, 0, 0x35eb2afdd331843c},
     {"decode_q6_k", run_decode, FY_Q6_K, 0, 0x86f188344aef4a87},
+    {"decode_q2_k", run_decode, FY_Q2_K, 0, 0x855d3a7df684e722},
+    {"decode_q3_k", run_decode, FY_Q3_K, 0, 0x6385bfc3d3855525},
+    {"decode_iq4_nl", run_decode, FY_IQ4_NL, 0, 0xd262d7f7bc42c8a5},
+    {"decode_iq4_xs", run_decode, FY_IQ4_XS, 0, 0x0bbd31f204591b49},
+    {"decode_mxfp4", run_decode, FY_MXFP4, 0, 0x2295ba3184a9d4a5},
+    {"decode_nvfp4", run_decode, FY_NVFP4, 0, 0x86afb8f96e3a3865},
+    {"decode_q1_0", run_decode, FY_Q1_0, 0, 0x44e843c62257a065},
+    {"decode_q2_0", run_decode, FY_Q2_0, 0, 0x96c3834a6f7e1865},
+    {"decode_tq1_0", run_decode, FY_TQ1_0, 0, 0x5f6d568d64796865},
+    {"decode_tq2_0", run_decode, FY_TQ2_0, 0, 0x4160e538fce88865},
+    {"decode_iq1_s", run_decode, FY_IQ1_S, 0, 0xb1a33a6084bf08c5},
+    {"decode_iq1_m", run_decode, FY_IQ1_M, 0, 0xdc90f5afe9cf27a5},
+    {"decode_iq2_xxs", run_decode, FY_IQ2_XXS, 0, 0x8a9c0d0f7426f255},
+    {"decode_iq2_xs", run_decode, FY_IQ2_XS, 0, 0xe19d96da49c99461},
+    {"decode_iq2_s", run_decode, FY_IQ2_S, 0, 0x7bfb7802786f338d},
+    {"decode_iq3_xxs", run_decode, FY_IQ3_XXS, 0, 0xc7c9b916acf6a47d},
+    {"decode_iq3_s", run_decode, FY_IQ3_S, 0, 0x2cc3a6706bcbda15},
 };
 enum { N_OPS = sizeof vectors / sizeof vectors[0] };
 

@@ -28,24 +28,58 @@ fy_kernels fy_kernels_for(uint32_t features)
     return k;
 }
 
+/* X(type's id, its name in the members of fy_kernels): whose products want quantized activations.
+ */
+#define BLOCK_TYPES(X)                                                                    \
+    X(FY_Q8_0, q8_0)                                                                      \
+    X(FY_Q4_0, q4_0)                                                                      \
+    X(FY_Q4_1, q4_1) X(FY_Q5_0, q5_0) X(FY_Q5_1, q5_1) X(FY_Q4_K, q4_k) X(FY_Q5_K, q5_k)  \
+        X(FY_Q6_K, q6_k) X(FY_Q2_K, q2_k) X(FY_Q3_K, q3_k) X(FY_IQ4_NL, iq4_nl)           \
+            X(FY_IQ4_XS, iq4_xs) X(FY_MXFP4, mxfp4) X(FY_NVFP4, nvfp4) X(FY_Q1_0, q1_0)   \
+                X(FY_Q2_0, q2_0) X(FY_TQ1_0, tq1_0) X(FY_TQ2_0, tq2_0) X(FY_IQ1_S, iq1_s) \
+                    X(FY_IQ1_M, iq1_m) X(FY_IQ2_XXS, iq2_xxs) X(FY_IQ2_XS, iq2_xs)        \
+                        X(FY_IQ2_S, iq2_s) X(FY_IQ3_XXS, iq3_xxs) X(FY_IQ3_S, iq3_s)
+
 fy_matmul_fn *fy_kernels_matmul(const fy_kernels *k, fy_type weights)
 {
-    fy_matmul_fn *const by_type[FY_TYPE_COUNT] = {
-        [FY_F32] = k->matmul_f32,   [FY_F16] = k->matmul_f16,   [FY_BF16] = k->matmul_bf16,
-        [FY_Q8_0] = k->matmul_q8_0, [FY_Q4_0] = k->matmul_q4_0, [FY_Q4_1] = k->matmul_q4_1,
-        [FY_Q5_0] = k->matmul_q5_0, [FY_Q5_1] = k->matmul_q5_1, [FY_Q4_K] = k->matmul_q4_k,
-        [FY_Q5_K] = k->matmul_q5_k, [FY_Q6_K] = k->matmul_q6_k,
-    };
-    return (uint32_t)weights < FY_TYPE_COUNT ? by_type[weights] : NULL;
+#define CASE(id, name) \
+    case id:           \
+        return k->matmul_##name;
+    switch ((int)weights) {
+        CASE(FY_F32, f32)
+        CASE(FY_F16, f16)
+        CASE(FY_BF16, bf16)
+        BLOCK_TYPES(CASE)
+    default:
+        return NULL;
+    }
+#undef CASE
 }
 
 bool fy_kernels_wants_q8(fy_type weights)
 {
-    static const bool wants[FY_TYPE_COUNT] = {
-        [FY_Q8_0] = true, [FY_Q4_0] = true, [FY_Q4_1] = true, [FY_Q5_0] = true,
-        [FY_Q5_1] = true, [FY_Q4_K] = true, [FY_Q5_K] = true, [FY_Q6_K] = true,
-    };
-    return (uint32_t)weights < FY_TYPE_COUNT && wants[weights];
+#define CASE(id, name) case id:
+    switch ((int)weights) {
+        BLOCK_TYPES(CASE)
+        return true;
+    default:
+        return false;
+    }
+#undef CASE
+}
+
+fy_dot_rows_fn *fy_kernels_dot_rows(const fy_kernels *k, fy_type weights)
+{
+    return weights == FY_Q4_0 ? k->dot_rows_q4_0 : weights == FY_Q8_0 ? k->dot_rows_q8_0 : NULL;
+}
+
+fy_add_rows_fn *fy_kernels_add_rows(const fy_kernels *k, fy_type weights)
+{
+    return weights == FY_Q4_0   ? k->add_rows_q4_0
+           : weights == FY_Q8_0 ? k->add_rows_q8_0
+           : weights == FY_F16  ? k->add_rows_f16
+           : weights == FY_F32  ? k->add_rows_f32
+                                : NULL;
 }
 
 void fy_kernels_activate(const fy_kernels *k, fy_act_kind act, float threshold, float *x,
@@ -69,6 +103,14 @@ void fy_kernels_activate(const fy_kernels *k, fy_act_kind act, float threshold, 
         break;
     case FY_ACT_DRELU:
         k->drelu_mul(x, up, n);
+        break;
+    case FY_ACT_SWIGLU_OAI:
+        k->swiglu_oai_mul(x, up, n);
+        break;
+    case FY_ACT_RELU2:
+        k->relu_mul(x, NULL, n, 0.0f);
+        for (int64_t i = 0; i < n; i++)
+            x[i] *= up != NULL ? x[i] * up[i] : x[i];
         break;
     case FY_ACT_COUNT:
         break;

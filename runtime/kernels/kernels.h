@@ -14,9 +14,17 @@
  *   rule (fy_act). q4_1, q5_1, q4_K and q5_K, whose codes are not signed, add their minimum
  *   after that: acc = fmaf(m_w * d_x, (float)sum_x, acc). A sub-block of q4_K and q5_K is a block
  *   with d_w = d * scale and m_w = -(dmin * min), both exact. In q6_K d_w is d, and each product
- *   in isum is times the scale of its 16 elements, which together stays below 2^24.
+ *   in isum is times the scale of its 16 elements, which together stays below 2^24. q2_K and q3_K
+ *   are as q6_K; the minimum of q2_K is m_w = -dmin, and sum_x is added up times the minimums of 16
+ *   elements. d_w of iq4_xs is d * scale. The iq types of 1 to 3 bits are as q6_K, with the
+ *   integers that d_w = d / 8, d / 4 (iq3_xxs) or d (iq3_s) leaves. nvfp4, whose scales of 16
+ *   elements are floats, adds its halves one after the other, each with its own d_w.
  * - f32, f16, bf16: 8 lanes: element i goes to lane i % 8 by fmaf, the row padded with zeros to
  *   whole lanes; u[l] = lane[l] + lane[l+4], and the result is (u[0] + u[2]) + (u[1] + u[3])
+ * - a matrix with a row for each neuron (ffn_down_t): y[j] is one chain from 0 over the neurons in
+ *   order, acc = fmaf(a_i, w_ij, acc), w_ij the stored value as f32. A neuron whose activation is
+ * 0, of either sign, is not in the chain: it adds nothing, not even where w_ij is infinite or NaN.
+ * A NaN is not 0.
  * - exp: fy_exp, one polynomial in fused multiply-adds
  */
 #ifndef FY_KERNELS_KERNELS_H
@@ -47,6 +55,17 @@ typedef struct {
  * lives there). y must not alias anything else. Reads nothing beyond the rows asked for. */
 typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch);
+
+/* y[rows[i]] = W[rows[i]] . x for i in [0, n): one column, rows ascending and none twice. The bits
+ * are those of the type's matmul. */
+typedef void fy_dot_rows_fn(float *y, const void *W, size_t row_bytes, const int32_t *rows,
+                            int64_t n, const fy_act *a);
+
+/* y[j] = fmaf(p[i], W[rows[i]][j], y[j]) for i = 0 .. n-1 in this order, j in [0, n_cols), which
+ * are whole blocks. W may be some columns of a matrix: rows are row_bytes apart, at any alignment.
+ */
+typedef void fy_add_rows_fn(float *y, const float *p, const void *W, size_t row_bytes,
+                            const int32_t *rows, int64_t n, int64_t n_cols);
 
 /* Attention of several queries over the keys and values of one KV head. Positions are taken in
  * chunks of FY_ATTEND_CHUNK: chunk c is positions 64 c .. 64 c + 63 of the sequence, wherever a
@@ -104,6 +123,13 @@ typedef struct {
     void (*act_quantize)(const fy_act *a, int64_t col_begin, int64_t col_end);
     fy_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16, *matmul_q8_0, *matmul_q4_0;
     fy_matmul_fn *matmul_q4_1, *matmul_q5_0, *matmul_q5_1, *matmul_q4_k, *matmul_q5_k, *matmul_q6_k;
+    fy_matmul_fn *matmul_q2_k, *matmul_q3_k, *matmul_iq4_nl, *matmul_iq4_xs, *matmul_mxfp4,
+        *matmul_nvfp4, *matmul_q1_0, *matmul_q2_0, *matmul_tq1_0, *matmul_tq2_0, *matmul_iq1_s,
+        *matmul_iq1_m, *matmul_iq2_xxs, *matmul_iq2_xs, *matmul_iq2_s, *matmul_iq3_xxs,
+        *matmul_iq3_s;
+
+    fy_dot_rows_fn *dot_rows_q8_0, *dot_rows_q4_0;
+    fy_add_rows_fn *add_rows_f32, *add_rows_f16, *add_rows_q8_0, *add_rows_q4_0;
 
     fy_attend_dots_fn *attend_dots_f32, *attend_dots_f16;
     fy_attend_add_fn *attend_add_f32, *attend_add_f16, *attend_add_q8_0;
@@ -115,7 +141,7 @@ typedef struct {
 
     /* y = x * s * w with s = (float)(1 / sqrt(mean(x^2) + eps)) in double; the squares in 8 double
      * lanes i % 8, u[l] = lane[l] + lane[l+4], sum = (u[0] + u[1]) + (u[2] + u[3]). n elements. y
-     * may be x. */
+     * may be x, and w NULL: no weights. */
     void (*rms_norm)(float *y, const float *x, const float *w, int64_t n, float eps);
     /* y = (x - m) * s * w + bias with m = (float)mean(x) and s = (float)(1 / sqrt(mean((x -
      * mean(x))^2) + eps)); both means in double, their sums as in rms_norm. bias may be NULL: none.
@@ -128,10 +154,14 @@ typedef struct {
     fy_activation_fn *gelu_mul;
     /* f(x) = x / (1 + fy_exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))), which is 0.5 x (1 + tanh(..)) */
     fy_activation_fn *gelu_tanh_mul;
-    /* f(x) = x > threshold ? x : 0, NaN for NaN */
+    /* x > threshold ? x * up[i] : 0, NaN for NaN: what is not above it is 0 whatever up[i] is */
     void (*relu_mul)(float *x, const float *up, int64_t n, float threshold);
-    /* f(x) = x > 0 ? x : 0, and the same of up[i] before it multiplies; NaN for NaN */
+    /* x > 0 ? x * relu(up[i]) : 0, with relu(u) = u > 0 ? u : 0; NaN for NaN of x, and of up[i]
+     * where x > 0 */
     fy_activation_fn *drelu_mul;
+    /* f(x) = v / (1 + fy_exp(-1.702 v)) with v = min(x, 7), and up[i] as 1 + max(min(up[i], 7), -7)
+     * before it multiplies; NaN for NaN */
+    fy_activation_fn *swiglu_oai_mul;
     /* x[i] = cap * (1 - 2 / (1 + fy_exp(x[i] * (2 / cap)))), which is cap tanh(x / cap); cap > 0 */
     void (*softcap)(float *x, int64_t n, float cap);
     /* Adds n values. limits: for each FY_LIMIT_ELEMS of them, of which the last may be fewer, the
@@ -189,6 +219,23 @@ typedef struct {
     void (*decode_q4_k)(float *y, const fy_block_q4_k *x, int64_t n);
     void (*decode_q5_k)(float *y, const fy_block_q5_k *x, int64_t n);
     void (*decode_q6_k)(float *y, const fy_block_q6_k *x, int64_t n);
+    void (*decode_q2_k)(float *y, const fy_block_q2_k *x, int64_t n);
+    void (*decode_q3_k)(float *y, const fy_block_q3_k *x, int64_t n);
+    void (*decode_iq4_nl)(float *y, const fy_block_iq4_nl *x, int64_t n);
+    void (*decode_iq4_xs)(float *y, const fy_block_iq4_xs *x, int64_t n);
+    void (*decode_mxfp4)(float *y, const fy_block_mxfp4 *x, int64_t n);
+    void (*decode_nvfp4)(float *y, const fy_block_nvfp4 *x, int64_t n);
+    void (*decode_q1_0)(float *y, const fy_block_q1_0 *x, int64_t n);
+    void (*decode_q2_0)(float *y, const fy_block_q2_0 *x, int64_t n);
+    void (*decode_tq1_0)(float *y, const fy_block_tq1_0 *x, int64_t n);
+    void (*decode_tq2_0)(float *y, const fy_block_tq2_0 *x, int64_t n);
+    void (*decode_iq1_s)(float *y, const fy_block_iq1_s *x, int64_t n);
+    void (*decode_iq1_m)(float *y, const fy_block_iq1_m *x, int64_t n);
+    void (*decode_iq2_xxs)(float *y, const fy_block_iq2_xxs *x, int64_t n);
+    void (*decode_iq2_xs)(float *y, const fy_block_iq2_xs *x, int64_t n);
+    void (*decode_iq2_s)(float *y, const fy_block_iq2_s *x, int64_t n);
+    void (*decode_iq3_xxs)(float *y, const fy_block_iq3_xxs *x, int64_t n);
+    void (*decode_iq3_s)(float *y, const fy_block_iq3_s *x, int64_t n);
 } fy_kernels;
 
 #define FY_KERNEL_SCRATCH_BYTES (256u << 10) /* per thread, for fy_matmul_fn */
@@ -214,6 +261,9 @@ void fy_kernel_install(fy_kernels *k, const fy_kernel_row *row);
 fy_matmul_fn *fy_kernels_matmul(const fy_kernels *k, fy_type weights);
 /* True when that matmul wants quantized activations. */
 bool fy_kernels_wants_q8(fy_type weights);
+/* The kernels for listed rows of a type; NULL: it has none. */
+fy_dot_rows_fn *fy_kernels_dot_rows(const fy_kernels *k, fy_type weights);
+fy_add_rows_fn *fy_kernels_add_rows(const fy_kernels *k, fy_type weights);
 
 /* The activation functions of feed-forward networks; names as in `hidden_activation`. */
 typedef enum {
@@ -221,8 +271,10 @@ typedef enum {
     FY_ACT_GELU,      /* exact, by erf */
     FY_ACT_GELU_TANH, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
     FY_ACT_RELU,
-    FY_ACT_FATRELU, /* x above a threshold, 0 below (ProSparse) */
-    FY_ACT_DRELU,   /* relu of gate and of up (Bamboo) */
+    FY_ACT_FATRELU,    /* x above a threshold, 0 below (ProSparse) */
+    FY_ACT_DRELU,      /* relu of gate and of up (Bamboo) */
+    FY_ACT_SWIGLU_OAI, /* clamped; up counts as 1 + up (gpt-oss) */
+    FY_ACT_RELU2,      /* relu(x)^2, which stands alone (Nemotron-H) */
     FY_ACT_COUNT,
 } fy_act_kind;
 

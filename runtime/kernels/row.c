@@ -7,16 +7,17 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/scalar/encode_more.h"
 #include "kernels/scalar/quants_scalar.h"
 
 bool fy_row_can_encode(fy_type t)
 {
-    return t == FY_F32 || t == FY_F16 || t == FY_BF16 || fy_kernels_wants_q8(t);
+    return t == FY_F32 || t == FY_F16 || t == FY_BF16 || fy_block_form_of(t).high > 0;
 }
 
 bool fy_row_can_decode(fy_type t)
 {
-    return t == FY_F64 || fy_row_can_encode(t);
+    return t == FY_F64 || fy_kernels_wants_q8(t) || fy_row_can_encode(t);
 }
 
 static void decode_f64(float *y, const char *row, int64_t n)
@@ -31,8 +32,17 @@ static void decode_f64(float *y, const char *row, int64_t n)
 /* X(type's id, its name in the members of fy_kernels) */
 #define BLOCKS_OF_32(X)  X(FY_Q4_0, q4_0) X(FY_Q4_1, q4_1) X(FY_Q5_0, q5_0) X(FY_Q5_1, q5_1)
 #define BLOCKS_OF_256(X) X(FY_Q4_K, q4_k) X(FY_Q5_K, q5_k) X(FY_Q6_K, q6_k)
+/* The types that are only read. */
+#define READ_ONLY(X)                                                                           \
+    X(FY_Q2_K, q2_k)                                                                           \
+    X(FY_Q3_K, q3_k)                                                                           \
+    X(FY_IQ4_NL, iq4_nl)                                                                       \
+    X(FY_IQ4_XS, iq4_xs)                                                                       \
+    X(FY_MXFP4, mxfp4) X(FY_NVFP4, nvfp4) X(FY_Q1_0, q1_0) X(FY_Q2_0, q2_0) X(FY_TQ1_0, tq1_0) \
+        X(FY_TQ2_0, tq2_0) X(FY_IQ1_S, iq1_s) X(FY_IQ1_M, iq1_m) X(FY_IQ2_XXS, iq2_xxs)        \
+            X(FY_IQ2_XS, iq2_xs) X(FY_IQ2_S, iq2_s) X(FY_IQ3_XXS, iq3_xxs) X(FY_IQ3_S, iq3_s)
 
-/* The types whose elements are, or begin with, 16 bits. */
+/* The types whose elements or blocks have numbers of 16 bits, or of bytes alone. */
 static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n)
 {
 #define CASE(id, name)               \
@@ -42,6 +52,7 @@ static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void 
     switch ((int)t) {
         BLOCKS_OF_32(CASE)
         BLOCKS_OF_256(CASE)
+        READ_ONLY(CASE)
         CASE(FY_Q8_0, q8_0)
     case FY_F16:
         k->f16_to_f32(y, row, n);
@@ -106,6 +117,10 @@ static float largest(fy_type t)
         [FY_Q4_K] = F16_OVERFLOW * 63.0f * 31.0f * 2.0f,
         [FY_Q5_K] = F16_OVERFLOW * 63.0f * 31.0f * 2.0f,
         [FY_Q6_K] = F16_OVERFLOW * 128.0f * 32.0f * 2.0f,
+        [FY_Q2_K] = F16_OVERFLOW * 15.0f * 3.0f * 2.0f,
+        [FY_Q3_K] = F16_OVERFLOW * 32.0f * 4.0f * 2.0f,
+        [FY_IQ4_NL] = F16_OVERFLOW * 127.0f * 2.0f,
+        [FY_MXFP4] = 0x1.fffep127f, /* from somewhat above it on, 8 times its scale is infinite */
     };
     return limits[t] > 0 ? limits[t] : INFINITY;
 }
@@ -134,6 +149,27 @@ static int64_t find_fault(const float *x, int64_t n, float limit)
     while (i < n && fabsf(x[i]) < limit)
         i++;
     return i;
+}
+
+/* The types that scalar code alone writes; false for others. importance NULL: none. */
+static bool encode_more(fy_type t, void *row, const float *x, int64_t n, const float *importance)
+{
+    switch ((int)t) {
+    case FY_Q2_K:
+        fy_encode_q2_k(row, x, n, importance);
+        return true;
+    case FY_Q3_K:
+        fy_encode_q3_k(row, x, n, importance);
+        return true;
+    case FY_IQ4_NL:
+        fy_encode_iq4_nl(row, x, n, importance);
+        return true;
+    case FY_MXFP4:
+        fy_encode_mxfp4(row, x, n);
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void encode_weighted(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
@@ -207,9 +243,9 @@ static way way_of(fy_type t, const fy_encode_options *how)
     const int block = fy_type_get((uint32_t)t)->block;
     if (how == NULL || block == 1)
         return PLAIN;
-    if (how->fit && block == FY_QK)
+    if (how->fit && block == FY_QK && t != FY_IQ4_NL && t != FY_MXFP4)
         return FITTED;
-    return how->importance != NULL && t != FY_Q8_0 ? WEIGHTED : PLAIN;
+    return how->importance != NULL && t != FY_Q8_0 && t != FY_MXFP4 ? WEIGHTED : PLAIN;
 }
 
 fy_block_form fy_block_form_of(fy_type t)
@@ -223,9 +259,16 @@ fy_block_form fy_block_form_of(fy_type t)
         [FY_Q4_K] = {0, 15, offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)},
         [FY_Q5_K] = {0, 31, offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)},
         [FY_Q6_K] = {-32, 31, offsetof(fy_block_q6_k, d), 0},
+        [FY_Q2_K] = {0, 3, offsetof(fy_block_q2_k, d), offsetof(fy_block_q2_k, dmin)},
+        [FY_Q3_K] = {-4, 3, offsetof(fy_block_q3_k, d), 0},
+        [FY_IQ4_NL] = {-127, 113, offsetof(fy_block_iq4_nl, d), 0},
+        [FY_TQ1_0] = {.scale_at = offsetof(fy_block_tq1_0, d)},
+        [FY_TQ2_0] = {.scale_at = offsetof(fy_block_tq2_0, d)},
+        [FY_MXFP4] = {-12, 12, FY_NO_HALF, 0}, /* a byte */
+        [FY_NVFP4] = {.scale_at = FY_NO_HALF},
+        [FY_IQ1_M] = {.scale_at = FY_NO_HALF}, /* in parts */
     };
-    assert(forms[t].high > 0);
-    return forms[t];
+    return (uint32_t)t < FY_TYPE_COUNT ? forms[t] : (fy_block_form){0};
 }
 
 static uint16_t half_at(const uint8_t *p)
@@ -243,7 +286,7 @@ static bool is_infinite(const uint8_t *half)
 /* Types whose scale follows from one value: `largest` keeps it finite. */
 static bool cannot_overflow(fy_type t, way w)
 {
-    return fy_type_get((uint32_t)t)->block == 1 || t == FY_Q8_0 ||
+    return fy_type_get((uint32_t)t)->block == 1 || t == FY_Q8_0 || t == FY_MXFP4 ||
            (w != WEIGHTED && (t == FY_Q4_0 || t == FY_Q5_0));
 }
 
@@ -278,7 +321,9 @@ int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int
         w == WEIGHTED && fy_type_get((uint32_t)t)->block == FY_QK ? 2.0f * largest(t) : largest(t);
     int64_t bad = find_fault(x, n, limit);
     if (bad == n) {
-        if (w == WEIGHTED)
+        if (encode_more(t, row, x, n, w == WEIGHTED ? how->importance : NULL))
+            ; /* done */
+        else if (w == WEIGHTED)
             encode_weighted(k, t, row, x, n, how);
         else if (w == FITTED)
             encode_fitted(k, t, row, x, n, how->importance);
@@ -357,12 +402,29 @@ static void put_q6_k(float *limits, const fy_block_form *f, const uint8_t *block
     }
 }
 
+/* Of the types that encode_more writes: what their reader gives for 16 elements. */
+static void put_more(float *limits, const fy_block_form *f, const void *row, int64_t b,
+                     fy_quants_fn *quants)
+{
+    const fy_quants w = quants(row, b);
+    for (int half = 0; half < 2; half++)
+        put(limits + 2 * half, f, w.d * (float)w.scale[half],
+            f->min_at > 0 ? w.m * (float)w.min[half] : 0.0f);
+}
+
 void fy_row_limits(fy_type t, float *limits, const void *row, int64_t n)
 {
     const fy_type_info *info = fy_type_get((uint32_t)t);
     const fy_block_form f = fy_block_form_of(t);
+    fy_quants_fn *const more = t == FY_Q2_K     ? fy_quants_q2_k
+                               : t == FY_Q3_K   ? fy_quants_q3_k
+                               : t == FY_IQ4_NL ? fy_quants_iq4_nl
+                               : t == FY_MXFP4  ? fy_quants_mxfp4
+                                                : NULL;
+    for (int64_t b = 0; b < n / FY_QK && more != NULL; b++)
+        put_more(limits + b * FY_QK / FY_LIMIT_ELEMS * 2, &f, row, b, more);
     const uint8_t *block = row;
-    for (int64_t i = 0; i < n; i += info->block, block += info->bytes) {
+    for (int64_t i = 0; i < n && more == NULL; i += info->block, block += info->bytes) {
         if (t == FY_Q6_K)
             put_q6_k(limits, &f, block);
         else if (info->block == FY_QK_K)

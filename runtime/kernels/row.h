@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 
 /* The types that fy_row_encode writes: names at '|', as options have them. */
-#define FY_ROW_TYPES "f32|f16|bf16|q8_0|q4_0|q4_1|q5_0|q5_1|q4_K|q5_K|q6_K"
+#define FY_ROW_TYPES "f32|f16|bf16|q8_0|q4_0|q4_1|q5_0|q5_1|q4_K|q5_K|q6_K|q2_K|q3_K|iq4_nl|mxfp4"
 
 /* Can fy_row_decode read / fy_row_encode write this type? */
 bool fy_row_can_decode(fy_type t);
@@ -29,11 +29,11 @@ typedef struct {
  * without an importance matrix. */
 typedef struct {
     const float *importance; /* [n] >= 0, of the elements of x: as ggml with an importance matrix;
-                                NULL: none. Types without a choice (q8_0) ignore it. */
+                                NULL: none. Types without a choice (q8_0, mxfp4) ignore it. */
     float mean_square; /* of the whole row that x belongs to: fy_row_squares over its length as
                           a float. Only looked at with importance. */
-    bool fit; /* search the scale of least (with importance, weighted) squared error: the types of
-                 blocks of 32; others ignore it */
+    bool fit; /* search the scale of least (with importance, weighted) squared error: q8_0, q4_0,
+                 q4_1, q5_0, q5_1; others ignore it */
 } fy_encode_options;
 
 /* Encodes n values into a row of type t; how NULL is all zeros. Returns 0, or -1 with *fault set
@@ -72,9 +72,11 @@ void fy_row_limits(fy_type t, float *limits, const void *row, int64_t n);
 /* How the levels of a block follow from its bytes: (low .. high) * scale + min. The K types have
  * such a scale and minimum for the scales and minimums of their sub-blocks. */
 typedef struct {
-    int low, high;
+    int low, high;        /* 0, 0: of a type that fy_row_encode does not write */
     int scale_at, min_at; /* offsets of f16 numbers; min_at 0: there is none */
 } fy_block_form;
+
+enum { FY_NO_HALF = -1 }; /* the scale is no f16 number */
 
 fy_block_form fy_block_form_of(fy_type t);
 

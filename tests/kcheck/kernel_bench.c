@@ -104,10 +104,16 @@ static const struct {
     const char *op;
     fy_type type;
 } products[] = {
-    {"matmul_f32", FY_F32},   {"matmul_f16", FY_F16},   {"matmul_bf16", FY_BF16},
-    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0}, {"matmul_q4_1", FY_Q4_1},
-    {"matmul_q5_0", FY_Q5_0}, {"matmul_q5_1", FY_Q5_1}, {"matmul_q4_k", FY_Q4_K},
-    {"matmul_q5_k", FY_Q5_K}, {"matmul_q6_k", FY_Q6_K},
+    {"matmul_f32", FY_F32},       {"matmul_f16", FY_F16},       {"matmul_bf16", FY_BF16},
+    {"matmul_q8_0", FY_Q8_0},     {"matmul_q4_0", FY_Q4_0},     {"matmul_q4_1", FY_Q4_1},
+    {"matmul_q5_0", FY_Q5_0},     {"matmul_q5_1", FY_Q5_1},     {"matmul_q4_k", FY_Q4_K},
+    {"matmul_q5_k", FY_Q5_K},     {"matmul_q6_k", FY_Q6_K},     {"matmul_q2_k", FY_Q2_K},
+    {"matmul_q3_k", FY_Q3_K},     {"matmul_iq4_nl", FY_IQ4_NL}, {"matmul_iq4_xs", FY_IQ4_XS},
+    {"matmul_mxfp4", FY_MXFP4},   {"matmul_nvfp4", FY_NVFP4},   {"matmul_q1_0", FY_Q1_0},
+    {"matmul_q2_0", FY_Q2_0},     {"matmul_tq1_0", FY_TQ1_0},   {"matmul_tq2_0", FY_TQ2_0},
+    {"matmul_iq1_s", FY_IQ1_S},   {"matmul_iq1_m", FY_IQ1_M},   {"matmul_iq2_xxs", FY_IQ2_XXS},
+    {"matmul_iq2_xs", FY_IQ2_XS}, {"matmul_iq2_s", FY_IQ2_S},   {"matmul_iq3_xxs", FY_IQ3_XXS},
+    {"matmul_iq3_s", FY_IQ3_S},
 };
 
 static void bench_product(const fy_kernel_row *row, fy_type type, double bandwidth)
@@ -231,6 +237,12 @@ static void run_drelu_mul(const fy_kernels *k, const vectors *v)
     k->drelu_mul(v->y, v->w, N);
 }
 
+static void run_swiglu_oai_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->swiglu_oai_mul(v->y, v->w, N);
+}
+
 static void run_softcap(const fy_kernels *k, const vectors *v)
 {
     memcpy(v->y, v->x, N * sizeof *v->y);
@@ -338,6 +350,7 @@ static const struct {
     {"gelu_tanh_mul", N, run_gelu_tanh_mul},
     {"relu_mul", N, run_relu_mul},
     {"drelu_mul", N, run_drelu_mul},
+    {"swiglu_oai_mul", N, run_swiglu_oai_mul},
     {"softcap", N, run_softcap},
     {"error_sums", N, run_error_sums},
     {"f16_to_f32", N, run_f16_to_f32},

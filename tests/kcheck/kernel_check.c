@@ -5,6 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A type that is only read. */
+#define READ_ONLY(id, name)                                                                     \
+    {"matmul_" #name, id, true, "equals the specification", fy_kc_matmul_equals_spec},          \
+        {"matmul_" #name, id, false, "is near the product in double", fy_kc_matmul_block_near}, \
+        {"matmul_" #name, id, false, "gives the same bits for every batch and row range",       \
+         fy_kc_matmul_any_shape},                                                               \
+    {                                                                                           \
+        "decode_" #name, id, false, "is exact for every scale", fy_kc_decode_exact              \
+    }
+
 const fy_kc_property fy_kc_properties[] = {
     {"act_quantize", 0, true, "equals the specification", fy_kc_act_equals_spec},
     {"act_quantize", 0, false, "is within half a step and sums exactly", fy_kc_act_half_step},
@@ -53,6 +63,16 @@ const fy_kc_property fy_kc_properties[] = {
     {"matmul_q6_k", FY_Q6_K, false, "is near the product in double", fy_kc_matmul_block_near},
     {"matmul_q6_k", FY_Q6_K, false, "gives the same bits for every batch and row range",
      fy_kc_matmul_any_shape},
+    {"dot_rows_q8_0", FY_Q8_0, true, "equals the matmul, row by row", fy_kc_dot_rows_equal_matmul},
+    {"dot_rows_q4_0", FY_Q4_0, true, "equals the matmul, row by row", fy_kc_dot_rows_equal_matmul},
+    {"add_rows_f32", FY_F32, true, "equals the specification", fy_kc_add_rows_equal_spec},
+    {"add_rows_f32", FY_F32, false, "is near the sum in double", fy_kc_add_rows_near},
+    {"add_rows_f16", FY_F16, true, "equals the specification", fy_kc_add_rows_equal_spec},
+    {"add_rows_f16", FY_F16, false, "is near the sum in double", fy_kc_add_rows_near},
+    {"add_rows_q8_0", FY_Q8_0, true, "equals the specification", fy_kc_add_rows_equal_spec},
+    {"add_rows_q8_0", FY_Q8_0, false, "is near the sum in double", fy_kc_add_rows_near},
+    {"add_rows_q4_0", FY_Q4_0, true, "equals the specification", fy_kc_add_rows_equal_spec},
+    {"add_rows_q4_0", FY_Q4_0, false, "is near the sum in double", fy_kc_add_rows_near},
     {"attend_dots_f32", FY_F32, true, "equals the specification", fy_kc_attend_dots_equal_spec},
     {"attend_dots_f32", FY_F32, false, "is near the product in double", fy_kc_attend_dots_near},
     {"attend_dots_f32", FY_F32, false, "gives each query and key the same bits alone",
@@ -91,6 +111,8 @@ const fy_kc_property fy_kc_properties[] = {
     {"relu_mul", 0, false, "keeps what is above the threshold", fy_kc_relu_near},
     {"drelu_mul", 0, true, "equals the specification", fy_kc_drelu_equals_spec},
     {"drelu_mul", 0, false, "keeps what is positive on both sides", fy_kc_drelu_near},
+    {"swiglu_oai_mul", 0, true, "equals the specification", fy_kc_swiglu_oai_equals_spec},
+    {"swiglu_oai_mul", 0, false, "is near its formula in double", fy_kc_swiglu_oai_near},
     {"softcap", 0, true, "equals the specification", fy_kc_softcap_equals_spec},
     {"softcap", 0, false, "is near tanh in double", fy_kc_softcap_near},
     {"error_sums", 0, true, "equals the specification", fy_kc_error_equals_spec},
@@ -168,6 +190,23 @@ const fy_kc_property fy_kc_properties[] = {
     {"decode_q4_k", FY_Q4_K, false, "is exact for every scale", fy_kc_decode_exact},
     {"decode_q5_k", FY_Q5_K, false, "is exact for every scale", fy_kc_decode_exact},
     {"decode_q6_k", FY_Q6_K, false, "is exact for every scale", fy_kc_decode_exact},
+    READ_ONLY(FY_Q2_K, q2_k),
+    READ_ONLY(FY_Q3_K, q3_k),
+    READ_ONLY(FY_IQ4_NL, iq4_nl),
+    READ_ONLY(FY_IQ4_XS, iq4_xs),
+    READ_ONLY(FY_MXFP4, mxfp4),
+    READ_ONLY(FY_NVFP4, nvfp4),
+    READ_ONLY(FY_Q1_0, q1_0),
+    READ_ONLY(FY_Q2_0, q2_0),
+    READ_ONLY(FY_TQ1_0, tq1_0),
+    READ_ONLY(FY_TQ2_0, tq2_0),
+    READ_ONLY(FY_IQ1_S, iq1_s),
+    READ_ONLY(FY_IQ1_M, iq1_m),
+    READ_ONLY(FY_IQ2_XXS, iq2_xxs),
+    READ_ONLY(FY_IQ2_XS, iq2_xs),
+    READ_ONLY(FY_IQ2_S, iq2_s),
+    READ_ONLY(FY_IQ3_XXS, iq3_xxs),
+    READ_ONLY(FY_IQ3_S, iq3_s),
 };
 const int fy_kc_n_properties = sizeof fy_kc_properties / sizeof fy_kc_properties[0];
 

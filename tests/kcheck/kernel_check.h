@@ -117,6 +117,7 @@ fy_kc_check fy_kc_encode_equals_spec, fy_kc_encode_near, fy_kc_encode_not_finite
 fy_kc_check fy_kc_fit_equals_spec, fy_kc_fit_no_worse, fy_kc_fit_not_finite,
     fy_kc_weighted_equals_spec, fy_kc_weighted_not_finite;
 fy_kc_check fy_kc_widen_exact, fy_kc_narrow_nearest, fy_kc_half_lengths, fy_kc_half_equals_spec;
+fy_kc_check fy_kc_dot_rows_equal_matmul, fy_kc_add_rows_equal_spec, fy_kc_add_rows_near;
 fy_kc_check fy_kc_attend_dots_equal_spec, fy_kc_attend_dots_near, fy_kc_attend_dots_alone;
 fy_kc_check fy_kc_attend_softmax_equals_spec, fy_kc_attend_softmax_near;
 fy_kc_check fy_kc_attend_add_equals_spec, fy_kc_attend_add_near, fy_kc_attend_add_alone;
@@ -126,6 +127,7 @@ fy_kc_check fy_kc_error_equals_spec, fy_kc_error_near;
 fy_kc_check fy_kc_layer_norm_equals_spec, fy_kc_layer_norm_near, fy_kc_layer_norm_in_place;
 fy_kc_check fy_kc_gelu_equals_spec, fy_kc_gelu_near, fy_kc_gelu_tanh_equals_spec,
     fy_kc_gelu_tanh_near, fy_kc_relu_equals_spec, fy_kc_relu_near, fy_kc_drelu_equals_spec,
-    fy_kc_drelu_near, fy_kc_softcap_equals_spec, fy_kc_softcap_near;
+    fy_kc_drelu_near, fy_kc_swiglu_oai_equals_spec, fy_kc_swiglu_oai_near,
+    fy_kc_softcap_equals_spec, fy_kc_softcap_near;
 
 #endif

@@ -140,7 +140,8 @@ bool fy_kc_layer_norm_in_place(fy_kc_case *t)
 typedef struct {
     void (*run)(const fy_kernels *k, float *x, const float *up, int n);
     double (*exact)(double x, double up);
-    double error; /* of |x * up| */
+    double error;  /* of |x * up|, or of |x| (1 + |up|) */
+    bool one_more; /* up counts as 1 + up, and as 1 when there is none */
 } activation;
 
 static float *activate(fy_kc_case *t, const fy_kernels *k, const activation *a, int n, bool plain)
@@ -186,9 +187,11 @@ static bool activation_is_near(fy_kc_case *t, const activation *a)
         w->xs[bad] = NAN;
         const float *x = activate(t, &t->k, a, n, plain);
         for (int e = 0; e < n; e++) {
-            const double v = (double)w->xs[e], up = plain ? 1.0 : (double)w->ups[e];
+            const double v = (double)w->xs[e];
+            const double up = plain ? (a->one_more ? 0 : 1) : (double)w->ups[e];
             const double want = a->exact(v, up);
-            const bool ok = fabs((double)x[e] - want) <= a->error * fabs(v * up) + 1e-36;
+            const bool ok = fabs((double)x[e] - want) <=
+                            a->error * fabs(v * (a->one_more ? 1 + fabs(up) : up)) + 1e-36;
             if (e == bad ? !isnan(x[e]) : !ok)
                 return fy_kc_fail(t, "of %.9g and %.9g it is %.9g, expected %.9g", v, up,
                                   (double)x[e], want);
@@ -253,12 +256,24 @@ static double exact_silu(double x, double up)
     return x / (1 + exp(-x)) * up;
 }
 
-static const activation silu = {run_silu, exact_silu, 3e-7};
-static const activation gelu = {run_gelu, exact_gelu, 3e-7};
-static const activation gelu_tanh = {run_gelu_tanh, exact_gelu_tanh, 3e-7};
-static const activation relu = {run_relu, exact_relu, U};
-static const activation drelu = {run_drelu, exact_drelu, U};
-static const activation softcap = {run_softcap, NULL, 0};
+static void run_swiglu_oai(const fy_kernels *k, float *x, const float *up, int n)
+{
+    k->swiglu_oai_mul(x, up, n);
+}
+
+static double exact_swiglu_oai(double x, double up)
+{
+    const double v = fmin(x, 7);
+    return v / (1 + exp(-1.702 * v)) * (1 + fmax(fmin(up, 7), -7));
+}
+
+static const activation silu = {run_silu, exact_silu, 3e-7, false};
+static const activation gelu = {run_gelu, exact_gelu, 3e-7, false};
+static const activation gelu_tanh = {run_gelu_tanh, exact_gelu_tanh, 3e-7, false};
+static const activation relu = {run_relu, exact_relu, U, false};
+static const activation drelu = {run_drelu, exact_drelu, U, false};
+static const activation swiglu_oai = {run_swiglu_oai, exact_swiglu_oai, 3e-7, true};
+static const activation softcap = {run_softcap, NULL, 0, false};
 
 bool fy_kc_silu_equals_spec(fy_kc_case *t)
 {
@@ -308,6 +323,16 @@ bool fy_kc_drelu_equals_spec(fy_kc_case *t)
 bool fy_kc_drelu_near(fy_kc_case *t)
 {
     return activation_is_near(t, &drelu);
+}
+
+bool fy_kc_swiglu_oai_equals_spec(fy_kc_case *t)
+{
+    return activation_equals_spec(t, &swiglu_oai);
+}
+
+bool fy_kc_swiglu_oai_near(fy_kc_case *t)
+{
+    return activation_is_near(t, &swiglu_oai);
 }
 
 bool fy_kc_softcap_equals_spec(fy_kc_case *t)

@@ -1,5 +1,6 @@
 /* What the checks know of block types on their own: where an element's bits lie and what they mean,
  * and blocks of random bytes. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/kcheck/kernel_check.h"
@@ -10,13 +11,23 @@ static const struct {
     int n;
     size_t at[2];
 } half_fields[] = {
-    {FY_Q8_0, 1, {0}},    {FY_Q4_0, 1, {0}},    {FY_Q4_1, 2, {0, 2}}, {FY_Q5_0, 1, {0}},
-    {FY_Q5_1, 2, {0, 2}}, {FY_Q4_K, 2, {0, 2}}, {FY_Q5_K, 2, {0, 2}}, {FY_Q6_K, 1, {208}},
+    {FY_Q8_0, 1, {0}},      {FY_Q4_0, 1, {0}},    {FY_Q4_1, 2, {0, 2}}, {FY_Q5_0, 1, {0}},
+    {FY_Q5_1, 2, {0, 2}},   {FY_Q4_K, 2, {0, 2}}, {FY_Q5_K, 2, {0, 2}}, {FY_Q6_K, 1, {208}},
+    {FY_Q2_K, 2, {80, 82}}, {FY_Q3_K, 1, {108}},  {FY_IQ4_NL, 1, {0}},  {FY_IQ4_XS, 1, {0}},
+    {FY_Q1_0, 1, {0}},      {FY_Q2_0, 1, {0}},    {FY_TQ1_0, 1, {52}},  {FY_TQ2_0, 1, {64}},
+    {FY_IQ1_S, 1, {0}},     {FY_IQ2_XXS, 1, {0}}, {FY_IQ2_XS, 1, {0}},  {FY_IQ2_S, 1, {0}},
+    {FY_IQ3_XXS, 1, {0}},   {FY_IQ3_S, 1, {0}},
 };
 enum { N_HALF_FIELDS = sizeof half_fields / sizeof half_fields[0] };
 
 void fy_kc_set_scales(fy_type type, uint8_t *block, uint16_t d, uint16_t m)
 {
+    if (type == FY_MXFP4) /* a power of two of about that size */
+        block[0] = (uint8_t)(127 - 15 + (d >> 10 & 31) + 1);
+    for (int i = 0; i < 4 && type == FY_IQ1_M; i++)
+        block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (d >> 4 * i & 15) << 4);
+    for (int i = 0; i < 4 && type == FY_NVFP4; i++)
+        block[i] = (uint8_t)(block[i] & 0x7f);
     for (int i = 0; i < N_HALF_FIELDS; i++) {
         if (half_fields[i].type != type)
             continue;
@@ -68,6 +79,66 @@ static fy_kc_element q6_k_element(const uint8_t *p, int i)
                            half_at(p + 208) * (int8_t)p[192 + i / 16], 0, false};
 }
 
+static int two_bits(const uint8_t *p, int i) /* of q2_K, q3_K and tq2_0 */
+{
+    return p[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+static fy_kc_element q2_k_element(const uint8_t *p, int i)
+{
+    const uint8_t both = p[i / 16];
+    return (fy_kc_element){two_bits(p + 16, i), half_at(p + 80) * (both & 15),
+                           -(half_at(p + 82) * (both >> 4)), true};
+}
+
+static fy_kc_element q3_k_element(const uint8_t *p, int i)
+{
+    const int g = i / 16, low = g < 8 ? p[96 + g] & 15 : p[96 + g - 8] >> 4;
+    const int scale = low + 16 * (p[104 + g % 4] >> g / 4 * 2 & 3) - 32;
+    return (fy_kc_element){two_bits(p + 32, i) - (p[i % 32] >> i / 32 & 1 ? 0 : 4),
+                           half_at(p + 108) * scale, 0, false};
+}
+
+static fy_kc_element iq4_element(const uint8_t *p, int i, bool super)
+{
+    static const int values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+    const int s = i / 32;
+    const int scale = (p[4 + s / 2] >> s % 2 * 4 & 15) + 16 * ((p[2] + 256 * p[3]) >> 2 * s & 3);
+    return super ? (fy_kc_element){values[nibble(p + 8 + 16 * s, i % 32)],
+                                   half_at(p) * (scale - 32), 0, false}
+                 : (fy_kc_element){values[nibble(p + 2, i)], half_at(p), 0, false};
+}
+
+static fy_kc_element fp4_element(int code, double scale)
+{
+    static const int values[] = {0, 1, 2, 3, 4, 6, 8, 12};
+    return (fy_kc_element){code & 8 ? -values[code & 7] : values[code & 7], scale, 0, false};
+}
+
+static double nvfp4_scale(uint8_t e4m3)
+{
+    const int e = e4m3 >> 3 & 15, m = e4m3 & 7;
+    return e4m3 == 0x7f ? 0 : e == 0 ? ldexp(m, -10) : ldexp(8 + m, e - 11);
+}
+
+/* The types of tables, which are written down in one place: as the specification decodes them. What
+ * it gives is that of ggml in tests/unit/kernels/golden_decode_table.h. */
+static fy_kc_element table_element(fy_type type, const uint8_t *p, int i)
+{
+    static _Thread_local uint8_t block[FY_QK_K];
+    static _Thread_local float y[FY_QK_K];
+    static _Thread_local fy_type last = FY_TYPE_COUNT;
+    const fy_type_info *info = fy_type_get((uint32_t)type);
+    if (type != last || memcmp(block, p, info->bytes) != 0) {
+        const fy_kernels spec = fy_kernels_for(0);
+        last = type;
+        memcpy(block, p, info->bytes);
+        fy_kc_decode(&spec, type, y, block, info->block);
+    }
+    return (fy_kc_element){1, (double)y[i], 0, false};
+}
+
 fy_kc_element fy_kc_element_at(fy_type type, const uint8_t *row, int64_t index)
 {
     const fy_type_info *info = fy_type_get((uint32_t)type);
@@ -87,8 +158,29 @@ fy_kc_element fy_kc_element_at(fy_type type, const uint8_t *row, int64_t index)
                                true};
     case FY_Q6_K:
         return q6_k_element(p, i);
-    default:
+    case FY_Q4_K:
+    case FY_Q5_K:
         return k_element(p, i, type == FY_Q5_K);
+    case FY_Q2_K:
+        return q2_k_element(p, i);
+    case FY_Q3_K:
+        return q3_k_element(p, i);
+    case FY_IQ4_NL:
+    case FY_IQ4_XS:
+        return iq4_element(p, i, type == FY_IQ4_XS);
+    case FY_MXFP4:
+        return fp4_element(nibble(p + 1, i), ldexp(1, p[0] - 128));
+    case FY_NVFP4:
+        return fp4_element(p[4 + i / 16 * 8 + i % 8] >> i % 16 / 8 * 4 & 15,
+                           nvfp4_scale(p[i / 16]));
+    case FY_Q1_0:
+        return (fy_kc_element){bit(p + 2, i) ? 1 : -1, half_at(p), 0, false};
+    case FY_Q2_0:
+        return (fy_kc_element){(p[2 + i / 4] >> i % 4 * 2 & 3) - 1, half_at(p), 0, false};
+    case FY_TQ2_0:
+        return (fy_kc_element){two_bits(p, i) - 1, half_at(p + 64), 0, false};
+    default:
+        return table_element(type, p, i);
     }
 }
 
@@ -134,64 +226,47 @@ void fy_kc_fill_block(fy_kc_random *r, fy_type type, fy_kc_fill how, uint8_t *bl
 
 enum { MAX_BLOCKS = 40 };
 
+/* X(type's id, its name in the members of fy_kernels) */
+#define WRITTEN(X)                                                                       \
+    X(FY_Q8_0, q8_0)                                                                     \
+    X(FY_Q4_0, q4_0)                                                                     \
+    X(FY_Q4_1, q4_1) X(FY_Q5_0, q5_0) X(FY_Q5_1, q5_1) X(FY_Q4_K, q4_k) X(FY_Q5_K, q5_k) \
+        X(FY_Q6_K, q6_k)
+#define READ_ONLY(X)                                                                               \
+    X(FY_Q2_K, q2_k)                                                                               \
+    X(FY_Q3_K, q3_k)                                                                               \
+    X(FY_IQ4_NL, iq4_nl) X(FY_IQ4_XS, iq4_xs) X(FY_MXFP4, mxfp4) X(FY_NVFP4, nvfp4)                \
+        X(FY_Q1_0, q1_0) X(FY_Q2_0, q2_0) X(FY_TQ1_0, tq1_0) X(FY_TQ2_0, tq2_0) X(FY_IQ1_S, iq1_s) \
+            X(FY_IQ1_M, iq1_m) X(FY_IQ2_XXS, iq2_xxs) X(FY_IQ2_XS, iq2_xs) X(FY_IQ2_S, iq2_s)      \
+                X(FY_IQ3_XXS, iq3_xxs) X(FY_IQ3_S, iq3_s)
+
 void fy_kc_decode(const fy_kernels *k, fy_type type, float *y, const void *x, int64_t n)
 {
+#define CASE(id, name)             \
+    case id:                       \
+        k->decode_##name(y, x, n); \
+        break;
     switch ((int)type) {
-    case FY_Q8_0:
-        k->decode_q8_0(y, x, n);
-        break;
-    case FY_Q4_0:
-        k->decode_q4_0(y, x, n);
-        break;
-    case FY_Q4_1:
-        k->decode_q4_1(y, x, n);
-        break;
-    case FY_Q5_0:
-        k->decode_q5_0(y, x, n);
-        break;
-    case FY_Q5_1:
-        k->decode_q5_1(y, x, n);
-        break;
-    case FY_Q4_K:
-        k->decode_q4_k(y, x, n);
-        break;
-    case FY_Q5_K:
-        k->decode_q5_k(y, x, n);
-        break;
+        WRITTEN(CASE)
+        READ_ONLY(CASE)
     default:
-        k->decode_q6_k(y, x, n);
         break;
     }
+#undef CASE
 }
 
 void fy_kc_encode(const fy_kernels *k, fy_type type, void *y, const float *x, int64_t n)
 {
+#define CASE(id, name)             \
+    case id:                       \
+        k->encode_##name(y, x, n); \
+        break;
     switch ((int)type) {
-    case FY_Q8_0:
-        k->encode_q8_0(y, x, n);
-        break;
-    case FY_Q4_0:
-        k->encode_q4_0(y, x, n);
-        break;
-    case FY_Q4_1:
-        k->encode_q4_1(y, x, n);
-        break;
-    case FY_Q5_0:
-        k->encode_q5_0(y, x, n);
-        break;
-    case FY_Q5_1:
-        k->encode_q5_1(y, x, n);
-        break;
-    case FY_Q4_K:
-        k->encode_q4_k(y, x, n);
-        break;
-    case FY_Q5_K:
-        k->encode_q5_k(y, x, n);
-        break;
+        WRITTEN(CASE)
     default:
-        k->encode_q6_k(y, x, n);
         break;
     }
+#undef CASE
 }
 
 /* Every f16 scale, also not finite, one of eight for the super-blocks, with any minimum and bytes.

@@ -168,8 +168,8 @@ static const float *product(fy_kc_case *t, fy_matmul_fn *f, const problem *p, sh
     for (int64_t c = 0; c + 1 < s.n_cols; c++) {
         for (int64_t g = s.n_rows; g < ldy; g++) {
             if (memcmp(&y[c * ldy + g], &untouched, sizeof untouched) != 0) {
-                fy_kc_fail(t, "k %d, %d rows, %d columns: writes rows outside the call",
-                           (int)p->k, (int)s.n_rows, (int)s.n_cols);
+                fy_kc_fail(t, "k %d, %d rows, %d columns: writes rows outside the call", (int)p->k,
+                           (int)s.n_rows, (int)s.n_cols);
                 return NULL;
             }
         }
@@ -206,7 +206,7 @@ static bool every_shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p,
     static const bool chosen_cols[COLS + 1] = {
         [1] = true, [2] = true, [3] = true, [5] = true, [9] = true};
     for (int rows = 0; rows <= ROWS; rows++) {
-        for (int cols = 0; cols <= p->n_cols; cols += cols < 12 ? 1 : 7) {
+        for (int cols = 0; cols <= p->n_cols; cols += cols < 17 ? 1 : 8) {
             const bool wide = rows == 17 && cols > FEW_COLS;
             if (!(p->every_shape && cols <= FEW_COLS && rows <= FEW_ROWS) &&
                 !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
@@ -296,25 +296,28 @@ typedef struct {
     double value, bound;
 } target;
 
-/* One f32 chain over the blocks: a rounding of each scale and one of each sum. */
+/* One f32 chain over the blocks: a rounding of each scale and one of each sum; in nvfp4 of halves.
+ */
 static target block_target(const problem *p, int64_t row, int64_t col)
 {
     const int64_t n_blocks = p->k / FY_QK;
+    const bool halves = p->type == FY_NVFP4;
     double sum = 0, size = 0;
     for (int64_t b = 0; b < n_blocks; b++) {
         const int8_t *x = p->at->x_q + col * p->k + b * FY_QK;
         const double d = (double)p->at->x_d[col * n_blocks + b];
-        double products = 0, mins = 0;
+        double products = 0, first = 0, mins = 0;
         for (int i = 0; i < FY_QK; i++) {
             const fy_kc_element v = fy_kc_element_at(
                 p->type, p->at->weights + (size_t)row * p->row_bytes, b * FY_QK + i);
             products += v.scale * v.q * x[i];
             mins += v.min * x[i];
+            first = halves && i < FY_QK / 2 ? products : first;
         }
         sum += d * (products + mins);
-        size += d * (fabs(products) + fabs(mins));
+        size += d * (fabs(first) + fabs(products - first) + fabs(mins));
     }
-    return (target){sum, (2 * (double)n_blocks + 2) * 0x1p-24 * size};
+    return (target){sum, ((halves ? 4 : 2) * (double)n_blocks + 2) * 0x1p-24 * size};
 }
 
 /* Eight partial sums, with room for a rest added one by one. */

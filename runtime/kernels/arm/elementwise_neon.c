@@ -46,21 +46,22 @@ FY_INLINE void f32_to_bf16_step(uint16_t *y, const float *x)
 
 #include "kernels/scalar/elementwise_lanes.h"
 
-/* x, or 0 up to the threshold; NaN for NaN. */
-FY_INLINE float32x4_t above4(float32x4_t x, float32x4_t threshold)
+/* What x is worth, or 0 up to the threshold. */
+FY_INLINE float32x4_t above4(float32x4_t x, float32x4_t threshold, float32x4_t worth)
 {
-    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(x), vcleq_f32(x, threshold)));
-}
-
-FY_INLINE fy_lanes relu(fy_lanes v, float threshold, float b)
-{
-    (void)b;
-    return above4(v, fy_l_set(threshold));
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(worth), vcleq_f32(x, threshold)));
 }
 
 void fy_relu_mul__neon(float *x, const float *up, int64_t n, float threshold)
 {
-    fy_e_each(x, up, n, relu, threshold, 0.0f);
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float32x4_t v = vld1q_f32(x + i);
+        const float32x4_t worth = up != NULL ? vmulq_f32(v, vld1q_f32(up + i)) : v;
+        vst1q_f32(x + i, above4(v, vdupq_n_f32(threshold), worth));
+    }
+    if (i < n)
+        fy_relu_mul__scalar(x + i, up != NULL ? up + i : NULL, n - i, threshold);
 }
 
 void fy_drelu_mul__neon(float *x, const float *up, int64_t n)
@@ -68,8 +69,9 @@ void fy_drelu_mul__neon(float *x, const float *up, int64_t n)
     const float32x4_t zero = vdupq_n_f32(0);
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        float32x4_t f = above4(vld1q_f32(x + i), zero);
-        vst1q_f32(x + i, up != NULL ? vmulq_f32(f, above4(vld1q_f32(up + i), zero)) : f);
+        const float32x4_t v = vld1q_f32(x + i), u = up != NULL ? vld1q_f32(up + i) : v;
+        const float32x4_t worth = up != NULL ? vmulq_f32(v, above4(u, zero, u)) : v;
+        vst1q_f32(x + i, above4(v, zero, worth));
     }
     if (i < n)
         fy_drelu_mul__scalar(x + i, up != NULL ? up + i : NULL, n - i);

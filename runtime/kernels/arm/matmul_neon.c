@@ -95,8 +95,8 @@ FY_INLINE int32x4_t vec_sums4_q8_0(vec_rows *v, int half, int8x16_t x0, int8x16_
     int16x8_t a0, a1, a2, a3, b0, b1, b2, b3;
     __asm__ volatile(VEC_Q8_0_LOAD VEC_Q8_0_PRODUCTS
                      : [a0] "=&w"(a0), [a1] "=&w"(a1), [a2] "=&w"(a2), [a3] "=&w"(a3),
-                       [b0] "=&w"(b0), [b1] "=&w"(b1), [b2] "=&w"(b2), [b3] "=&w"(b3), VEC_ROWS
-                     : VEC_Q8_0_INPUTS
+                       [b0] "=&w"(b0), [b1] "=&w"(b1), [b2] "=&w"(b2), [b3] "=&w"(b3),
+                       VEC_ROWS:VEC_Q8_0_INPUTS
                      : VEC_Q8_0_CLOBBERS);
     return sums_of_rows(vpadalq_s16(vpaddlq_s16(a0), b0), vpadalq_s16(vpaddlq_s16(a1), b1),
                         vpadalq_s16(vpaddlq_s16(a2), b2), vpadalq_s16(vpaddlq_s16(a3), b3));
@@ -126,8 +126,8 @@ FY_INLINE int32x4_t vec_sums4_q4_0(vec_rows *v, int half, int8x16_t x0, int8x16_
     const uint8_t **const row = v->row + 4 * half;
     int16x8_t s0, s1, s2, s3;
     __asm__ volatile(VEC_Q4_0_LOAD VEC_Q4_0_PRODUCTS
-                     : [s0] "=&w"(s0), [s1] "=&w"(s1), [s2] "=&w"(s2), [s3] "=&w"(s3), VEC_ROWS
-                     : VEC_Q4_0_INPUTS
+                     : [s0] "=&w"(s0), [s1] "=&w"(s1), [s2] "=&w"(s2), [s3] "=&w"(s3),
+                       VEC_ROWS:VEC_Q4_0_INPUTS
                      : VEC_Q4_0_CLOBBERS);
     return less_product(sums_of_pairs(s0, s1, s2, s3), v->above, v->column_sum, lane);
 }
@@ -269,3 +269,6 @@ DEFINE_MATMUL_VEC(q4_0, 8, stored_q4_0)
     }
 
 FY_QUANT_TYPES(DEFINE_MATMUL)
+
+FY_DEFINE_DOT_ROWS(q8_0, neon)
+FY_DEFINE_DOT_ROWS(q4_0, neon)

@@ -102,6 +102,50 @@ FY_INLINE void matmul_rows(float *y, int64_t ldy, const uint8_t *W, size_t row_b
     }
 }
 
+/* y[list[i]] of one column, four listed rows at a time; while they are read, the next four are
+ * asked for. Of q4_0, or q8_0: one piece of code, as it is bound by reading. */
+static __attribute__((noinline, unused)) void dot_listed(float *y, const uint8_t *W,
+                                                         size_t row_bytes, const int32_t *list,
+                                                         int64_t n, const fy_act *a, bool q4_0)
+{
+    for (int64_t i = 0; i < n; i += FY_Q_ROWS) {
+        const uint8_t *row[FY_Q_ROWS], *next[FY_Q_ROWS];
+        FY_UNROLL
+        for (int r = 0; r < FY_Q_ROWS; r++) {
+            row[r] = W + (size_t)list[i + r < n ? i + r : n - 1] * row_bytes;
+            next[r] =
+                W + (size_t)list[i + r + FY_Q_ROWS < n ? i + r + FY_Q_ROWS : n - 1] * row_bytes;
+        }
+        float32x4_t acc = vdupq_n_f32(0);
+        for (int64_t b = 0; b < a->k / FY_QK; b++) {
+            const size_t offset =
+                (size_t)b * (q4_0 ? sizeof(fy_block_q4_0) : sizeof(fy_block_q8_0));
+            q_scales w;
+            fy_quants32 q[FY_Q_ROWS];
+            FY_UNROLL
+            for (int r = 0; r < FY_Q_ROWS; r++)
+                __builtin_prefetch(next[r] + offset);
+            fy_scales_d(&w, row, offset);
+            FY_UNROLL
+            for (int r = 0; r < FY_Q_ROWS; r++)
+                q[r] = q4_0 ? fy_quants32_q4_0(row[r] + offset, 0)
+                            : fy_quants32_q8_0(row[r] + offset, 0);
+            acc = add_block(acc, q, &w, 0, a, 0, b, false, false, 0, dots4);
+        }
+        float out[FY_Q_ROWS];
+        vst1q_f32(out, acc);
+        for (int64_t r = 0; r < FY_Q_ROWS && i + r < n; r++)
+            y[list[i + r]] = out[r];
+    }
+}
+
+#define FY_DEFINE_DOT_ROWS(type, isa)                                                         \
+    void fy_dot_rows_##type##__##isa(float *y, const void *W, size_t row_bytes,               \
+                                     const int32_t *rows, int64_t n, const fy_act *a)         \
+    {                                                                                         \
+        dot_listed(y, W, row_bytes, rows, n, a, sizeof(fy_block_##type) == sizeof(fy_block_q4_0)); \
+    }
+
 /* Columns go together by fours, and what is left of them together. */
 FY_INLINE void matmul_by_rows(float *y, int64_t ldy, const void *W, size_t row_bytes,
                               int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,

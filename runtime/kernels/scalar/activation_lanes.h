@@ -7,6 +7,8 @@
 #define FY_E_NAME1(op, isa) FY_E_NAME2(op, isa)
 #define FY_E_NAME(op)       FY_E_NAME1(op, FY_E_ISA)
 
+#define FY_OAI_LIMIT 7.0f
+
 /* a, b: what else it takes, the same for all elements. */
 typedef fy_lanes fy_e_fn(fy_lanes v, float a, float b);
 
@@ -89,6 +91,36 @@ void FY_E_NAME(gelu_mul)(float *x, const float *up, int64_t n)
 void FY_E_NAME(gelu_tanh_mul)(float *x, const float *up, int64_t n)
 {
     fy_e_each(x, up, n, fy_e_gelu_tanh, 0.0f, 0.0f);
+}
+
+/* v where it is within the limits, or NaN. */
+FY_INLINE fy_lanes fy_e_clamped(fy_lanes v, float low, float high)
+{
+    return fy_l_max(fy_l_set(low), fy_l_min(fy_l_set(high), v));
+}
+
+FY_INLINE fy_lanes fy_e_swiglu_oai(fy_lanes v)
+{
+    v = fy_l_min(fy_l_set(FY_OAI_LIMIT), v);
+    return v / (fy_l_set(1.0f) + fy_l_exp(v * fy_l_set(-1.702f)));
+}
+
+FY_INLINE void fy_e_swiglu_oai_some(float *x, const float *up, int64_t at, int64_t n)
+{
+    fy_lanes v = fy_e_swiglu_oai(fy_l_load_some(x + at, n));
+    if (up != NULL)
+        v = v * (fy_l_set(1.0f) +
+                 fy_e_clamped(fy_l_load_some(up + at, n), -FY_OAI_LIMIT, FY_OAI_LIMIT));
+    fy_l_store_some(x + at, v, n);
+}
+
+void FY_E_NAME(swiglu_oai_mul)(float *x, const float *up, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + FY_LANES <= n; i += FY_LANES)
+        fy_e_swiglu_oai_some(x, up, i, FY_LANES);
+    if (i < n)
+        fy_e_swiglu_oai_some(x, up, i, n - i);
 }
 
 void FY_E_NAME(softcap)(float *x, int64_t n, float cap)

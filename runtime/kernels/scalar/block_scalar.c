@@ -142,28 +142,31 @@ void fy_encode_q5_1__scalar(fy_block_q5_1 *y, const float *x, int64_t n)
 
 /* Every product here is exact in f32, also a scale's with a code, so that only the addition of a
  * minimum rounds and a fused multiply-add would change nothing. */
-static void decode(float *y, const void *row, int64_t n, bool has_min, fy_quants_fn *quants)
+static void decode(float *y, const void *row, int64_t n, fy_quants_form form, fy_quants_fn *quants)
 {
     for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
         const fy_quants w = quants(row, b);
         for (int i = 0; i < FY_QK; i++) {
-            const float v = w.d * (float)w.scale[i / 16] * (float)w.q[i];
-            y[i] = has_min ? v + w.m : v;
+            const float d = form == FY_TWO_SCALES && i >= 16 ? w.m : w.d;
+            const float v = d * (float)w.scale[i / 16] * (float)w.q[i];
+            const float m = form == FY_MIN_OF_16 ? w.m * (float)w.min[i / 16] : w.m;
+            y[i] = form == FY_MIN || form == FY_MIN_OF_16 ? v + m : v;
         }
     }
 }
 
-#define DEFINE_DECODE(type, has_min)                                               \
+#define DEFINE_DECODE(type, form)                                                  \
     void fy_decode_##type##__scalar(float *y, const fy_block_##type *x, int64_t n) \
     {                                                                              \
-        decode(y, x, n, has_min, fy_quants_##type);                                \
+        decode(y, x, n, form, fy_quants_##type);                                   \
     }
 
-DEFINE_DECODE(q8_0, false)
-DEFINE_DECODE(q4_0, false)
-DEFINE_DECODE(q4_1, true)
-DEFINE_DECODE(q5_0, false)
-DEFINE_DECODE(q5_1, true)
-DEFINE_DECODE(q4_k, true)
-DEFINE_DECODE(q5_k, true)
-DEFINE_DECODE(q6_k, false)
+DEFINE_DECODE(q8_0, FY_NO_MIN)
+DEFINE_DECODE(q4_0, FY_NO_MIN)
+DEFINE_DECODE(q4_1, FY_MIN)
+DEFINE_DECODE(q5_0, FY_NO_MIN)
+DEFINE_DECODE(q5_1, FY_MIN)
+DEFINE_DECODE(q4_k, FY_MIN)
+DEFINE_DECODE(q5_k, FY_MIN)
+DEFINE_DECODE(q6_k, FY_NO_MIN)
+FY_MORE_TYPES(DEFINE_DECODE)

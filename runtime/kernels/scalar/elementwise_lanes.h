@@ -73,7 +73,9 @@ FY_INLINE void fy_e_normalize(float *y, const float *x, const float *w, const fl
     fy_lanes v = fy_l_load_some(x + i, n);
     if (centred)
         v = v - fy_l_set(mean);
-    v = v * fy_l_set(scale) * fy_l_load_some(w + i, n);
+    v = v * fy_l_set(scale);
+    if (w != NULL)
+        v = v * fy_l_load_some(w + i, n);
     if (bias != NULL)
         v = v + fy_l_load_some(bias + i, n);
     fy_l_store_some(y + i, v, n);

@@ -50,7 +50,7 @@ void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, fl
         lane[i % LANES] += (double)x[i] * (double)x[i];
     const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
     for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * s * w[i];
+        y[i] = w != NULL ? x[i] * s * w[i] : x[i] * s;
 }
 
 void fy_layer_norm__scalar(float *y, const float *x, const float *w, const float *bias, int64_t n,
@@ -114,24 +114,33 @@ void fy_gelu_tanh_mul__scalar(float *x, const float *up, int64_t n)
     }
 }
 
-static float above(float x, float threshold)
+/* What x is worth when it is above the threshold, or NaN; else 0. */
+static float above(float x, float threshold, float worth)
 {
-    return x <= threshold ? 0.0f : x;
+    return x <= threshold ? 0.0f : worth;
 }
 
 void fy_relu_mul__scalar(float *x, const float *up, int64_t n, float threshold)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const float f = above(x[i], threshold);
-        x[i] = up != NULL ? f * up[i] : f;
-    }
+    for (int64_t i = 0; i < n; i++)
+        x[i] = above(x[i], threshold, up != NULL ? x[i] * up[i] : x[i]);
 }
 
 void fy_drelu_mul__scalar(float *x, const float *up, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const float f = above(x[i], 0.0f);
-        x[i] = up != NULL ? f * above(up[i], 0.0f) : f;
+        const float worth = up != NULL ? x[i] * above(up[i], 0.0f, up[i]) : x[i];
+        x[i] = above(x[i], 0.0f, worth);
+    }
+}
+
+void fy_swiglu_oai_mul__scalar(float *x, const float *up, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i] > 7.0f ? 7.0f : x[i];
+        const float f = v / (1.0f + fy_exp(v * -1.702f));
+        const float u = up == NULL ? 0.0f : up[i] > 7.0f ? 7.0f : up[i] < -7.0f ? -7.0f : up[i];
+        x[i] = f * (1.0f + u);
     }
 }
 

@@ -56,18 +56,20 @@ float fy_search_scale(int8_t *q, const float *x, const float *weights, int n, in
     return scale;
 }
 
-static void quants(fy_scale_min *f, const float *x, float inverse, float min, int top)
+static void quants(fy_scale_min *f, const fy_k_search *how, const float *x, float inverse,
+                   float min)
 {
-    for (int i = 0; i < FY_QK; i++)
-        f->q[i] = (uint8_t)fy_k_nearest_between(inverse * (x[i] - min), 0, top);
+    for (int i = 0; i < how->n; i++)
+        f->q[i] = (uint8_t)fy_k_nearest_between(inverse * (x[i] - min), 0, how->top);
 }
 
-static float error_of(const fy_scale_min *f, const float *x, const float *weights)
+static float error_of(const fy_scale_min *f, const fy_k_search *how, const float *x,
+                      const float *weights)
 {
     float error = 0.0f;
-    for (int i = 0; i < FY_QK; i++) {
+    for (int i = 0; i < how->n; i++) {
         float diff = f->scale * (float)f->q[i] + f->min - x[i];
-        diff = diff * diff;
+        diff = how->absolute ? fabsf(diff) : diff * diff;
         error += weights[i] * diff;
     }
     return error;
@@ -75,10 +77,11 @@ static float error_of(const fy_scale_min *f, const float *x, const float *weight
 
 /* Scale and minimum that fit the codes of *f best; false when they determine none. w and wx: the
  * sums of the weights and of weights times values. */
-static bool regress(fy_scale_min *f, const float *x, const float *weights, float w, float wx)
+static bool regress(fy_scale_min *f, const fy_k_search *how, const float *x, const float *weights,
+                    float w, float wx)
 {
     float l = 0.0f, l2 = 0.0f, xl = 0.0f;
-    for (int i = 0; i < FY_QK; i++) {
+    for (int i = 0; i < how->n; i++) {
         const float q = (float)f->q[i];
         l += weights[i] * q;
         l2 += weights[i] * q * q;
@@ -103,10 +106,10 @@ static void candidate_quants(fy_scale_min *f, const fy_k_search *how, const floa
 {
     const float top = (float)how->top;
     if (!how->bounded) {
-        quants(f, x, inverse, min, how->top);
+        quants(f, how, x, inverse, min);
         return;
     }
-    for (int i = 0; i < FY_QK; i++) {
+    for (int i = 0; i < how->n; i++) {
         const float v = inverse * (x[i] - min);
         f->q[i] = v > 0.0f ? (uint8_t)fy_k_nearest(v < top ? v : top) : 0;
     }
@@ -115,7 +118,7 @@ static void candidate_quants(fy_scale_min *f, const fy_k_search *how, const floa
 fy_scale_min fy_search_scale_min(const fy_k_search *how, const float *x, const float *weights)
 {
     float min = x[0], max = x[0], w = weights[0], wx = w * x[0];
-    for (int i = 1; i < FY_QK; i++) {
+    for (int i = 1; i < how->n; i++) {
         min = x[i] < min ? x[i] : min;
         max = x[i] > max ? x[i] : max;
         w += weights[i];
@@ -128,13 +131,13 @@ fy_scale_min fy_search_scale_min(const fy_k_search *how, const float *x, const f
         return best;
     const float range = max - min, inverse = (float)how->top / range;
     best.scale = 1.0f / inverse;
-    quants(&best, x, inverse, min, how->top);
-    best.error = error_of(&best, x, weights);
+    quants(&best, how, x, inverse, min);
+    best.error = error_of(&best, how, x, weights);
     for (int step = 0; step <= how->steps; step++) {
         candidate_quants(&f, how, x, fy_k_candidate(how, step) / (max - best.min), best.min);
-        if (!regress(&f, x, weights, w, wx))
+        if (!regress(&f, how, x, weights, w, wx))
             continue;
-        f.error = error_of(&f, x, weights);
+        f.error = error_of(&f, how, x, weights);
         if (f.error < best.error)
             best = f;
     }

@@ -182,28 +182,35 @@ static inline void fy_q5_k_pack(fy_block_q5_k *y, const fy_k_scales *k, const ui
  * (make_qx_quants), and these codes, which are of the unrounded scale. */
 float fy_search_scale(int8_t *q, const float *x, const float *weights, int n, int zero);
 
-/* How the scale of 32 values with a minimum is looked for: fy_k_candidate(0 .. steps) over their
- * range. */
+/* How the scale of n values, at most 32, with a minimum is looked for: fy_k_candidate(0 .. steps)
+ * over their range. */
 typedef struct {
-    int top; /* the largest code */
+    int n, top; /* top: the largest code */
     float first, width;
     int steps;
-    bool bounded; /* a candidate's code is held between 0 and top before it is rounded, too */
+    bool bounded;  /* a candidate's code is held between 0 and top before it is rounded, too */
+    bool absolute; /* errors count as they are, not squared */
 } fy_k_search;
 
-static const fy_k_search fy_q4_k_search = {.top = 15, .first = -1.0f, .width = 0.1f, .steps = 20},
-                         fy_q5_k_search = {.top = 31, .first = -0.5f, .width = 0.1f, .steps = 15};
+static const fy_k_search
+    fy_q4_k_search = {.n = FY_QK, .top = 15, .first = -1.0f, .width = 0.1f, .steps = 20},
+    fy_q5_k_search = {.n = FY_QK, .top = 31, .first = -0.5f, .width = 0.1f, .steps = 15};
 
 /* The one under an importance matrix. */
 static inline fy_k_search fy_weighted_search(int top)
 {
-    return (fy_k_search){.top = top, .first = -0.9f, .width = 0.05f, .steps = 36, .bounded = true};
+    return (fy_k_search){
+        .n = FY_QK, .top = top, .first = -0.9f, .width = 0.05f, .steps = 36, .bounded = true};
 }
 
 static inline float fy_k_candidate(const fy_k_search *how, int step)
 {
     return how->first + how->width * (float)step + (float)how->top;
 }
+
+/* The codes 0 .. top of n scales or minimums, at most 16, of the least weighted error, and what
+ * they are times (make_qp_quants). */
+float fy_search_positive(uint8_t *stored, const float *x, const float *weights, int n, int top);
 
 /* What a superblock stores of the scales and minimums (those that are subtracted) that were found
  * for it under an importance matrix. sums: of the weights of each sub-block. */
@@ -216,8 +223,8 @@ typedef struct {
     uint8_t q[FY_QK];
 } fy_scale_min;
 
-/* The scale and minimum of 32 values whose codes have the least weighted error (make_qkx2_quants;
- * bounded: make_qkx3_quants). */
+/* The scale and minimum of how->n values whose codes have the least weighted error
+ * (make_qkx2_quants; bounded: make_qkx3_quants). */
 fy_scale_min fy_search_scale_min(const fy_k_search *how, const float *x, const float *weights);
 
 #endif

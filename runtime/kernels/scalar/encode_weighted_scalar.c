@@ -3,6 +3,7 @@
  * is its importance times sqrt(mean square of its row + its square); the searches are those of the
  * K types. The codes stored are those of the scale before it is rounded to f16. Every sum is one
  * chain in the order of the elements; no input reaches an undefined conversion. */
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -120,20 +121,20 @@ typedef struct {
 /* A scale that the search gives can be below zero, where hardly an element has a weight. ggml keeps
  * its negative code in a byte and takes it as an int only in places; so must this. */
 
-static float p_error(const float *x, const float *weights, float inverse, const int q[SUBS])
+static float p_error(const float *x, const float *weights, float inverse, const int *q, int n)
 {
     const float scale = 1.0f / inverse;
     float error = 0.0f;
-    for (int i = 0; i < SUBS; i++) {
+    for (int i = 0; i < n; i++) {
         const float diff = x[i] - scale * (float)q[i];
         error += weights[i] * diff * diff;
     }
     return error;
 }
 
-static void p_quants(int q[SUBS], const float *x, float inverse, int top)
+static void p_quants(int *q, const float *x, float inverse, int n, int top)
 {
-    for (int i = 0; i < SUBS; i++) {
+    for (int i = 0; i < n; i++) {
         q[i] = fy_k_nearest(inverse * x[i]);
         q[i] = q[i] < top ? q[i] : top;
     }
@@ -141,10 +142,10 @@ static void p_quants(int q[SUBS], const float *x, float inverse, int top)
 
 /* One pass of moving single codes where the others' best scale wants them; false when none moves.
  */
-static bool p_improve(uint8_t q[SUBS], q_sums *s, const float *x, const float *weights, int top)
+static bool p_improve(uint8_t *q, q_sums *s, const float *x, const float *weights, int n, int top)
 {
     bool moved = false;
-    for (int i = 0; i < SUBS; i++) {
+    for (int i = 0; i < n; i++) {
         float xq = s->xq - weights[i] * x[i] * (float)q[i];
         float qq = s->qq - weights[i] * (float)q[i] * (float)q[i];
         if (!(xq > 0.0f && qq > 0.0f))
@@ -162,37 +163,38 @@ static bool p_improve(uint8_t q[SUBS], q_sums *s, const float *x, const float *w
     return moved;
 }
 
-/* ggml's make_qp_quants for the eight scales or minimums. */
-static float p_search(uint8_t stored[SUBS], const float *x, const float *weights, int top)
+float fy_search_positive(uint8_t *stored, const float *x, const float *weights, int n, int top)
 {
-    int q[SUBS];
+    int q[16];
+    assert(n <= 16);
     float max = 0.0f;
-    for (int i = 0; i < SUBS; i++)
+    for (int i = 0; i < n; i++)
         max = max > x[i] ? max : x[i];
-    memset(stored, 0, SUBS);
+    for (int i = 0; i < n; i++)
+        stored[i] = 0;
     if (max < FY_Q6_K_NOTHING)
         return 0.0f;
     float inverse = (float)top / max;
-    for (int i = 0; i < SUBS; i++)
+    for (int i = 0; i < n; i++)
         q[i] = (uint8_t)fy_k_nearest(inverse * x[i]);
-    float least = p_error(x, weights, inverse, q);
+    float least = p_error(x, weights, inverse, q, n);
     for (int step = -4; step <= 4; step++) {
         const float candidate = (0.1f * (float)step + (float)top) / max;
-        p_quants(q, x, candidate, top);
-        const float error = p_error(x, weights, candidate, q);
+        p_quants(q, x, candidate, n, top);
+        const float error = p_error(x, weights, candidate, q, n);
         if (step != 0 && error < least) {
             least = error;
             inverse = candidate;
         }
     }
-    p_quants(q, x, inverse, top);
+    p_quants(q, x, inverse, n, top);
     q_sums s = {0.0f, 0.0f};
-    for (int i = 0; i < SUBS; i++) {
+    for (int i = 0; i < n; i++) {
         stored[i] = (uint8_t)q[i];
         s.xq += weights[i] * x[i] * (float)q[i];
         s.qq += weights[i] * (float)q[i] * (float)q[i];
     }
-    for (int pass = 0; pass < 5 && p_improve(stored, &s, x, weights, top); pass++)
+    for (int pass = 0; pass < 5 && p_improve(stored, &s, x, weights, n, top); pass++)
         continue;
     return s.qq > 0.0f ? s.xq / s.qq : 0.0f;
 }
@@ -202,8 +204,8 @@ fy_k_scales fy_weighted_scales(int top, const float scales[SUBS], const float mi
 {
     uint8_t ls[SUBS], lm[SUBS];
     fy_k_scales k;
-    k.d = fy_f32_to_f16(p_search(ls, scales, sums, 63));
-    k.dmin = fy_f32_to_f16(p_search(lm, mins, sums, 63));
+    k.d = fy_f32_to_f16(fy_search_positive(ls, scales, sums, SUBS, 63));
+    k.dmin = fy_f32_to_f16(fy_search_positive(lm, mins, sums, SUBS, 63));
     for (int s = 0; s < SUBS && top == 31; s++) { /* not so in ggml's q4_K */
         ls[s] = ls[s] < 63 ? ls[s] : 63;
         lm[s] = lm[s] < 63 ? lm[s] : 63;

@@ -83,11 +83,33 @@ static int32_t dot16(const int8_t *w, const int8_t *x)
     return sum;
 }
 
+static int32_t sum16(const int8_t *x)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 16; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* Continues a chain over a block. */
+static inline float add_block(float acc, const fy_quants *w, const int8_t *x, float d,
+                              int32_t x_sum, fy_quants_form form)
+{
+    const int32_t low = w->scale[0] * dot16(w->q, x), high = w->scale[1] * dot16(w->q + 16, x + 16);
+    if (form == FY_TWO_SCALES)
+        return fmaf(w->m * d, (float)high, fmaf(w->d * d, (float)low, acc));
+    acc = fmaf(w->d * d, (float)(low + high), acc);
+    if (form == FY_MIN_OF_16)
+        x_sum = w->min[0] * sum16(x) + w->min[1] * sum16(x + 16);
+    return form == FY_NO_MIN ? acc : fmaf(w->m * d, (float)x_sum, acc);
+}
+
 /* Each block is unpacked once for all columns, whose chains rest in y. Inlined into each type, or
  * every block would be written to memory and read again at another width: a third of the speed. */
 static inline __attribute__((always_inline)) void
 matmul_blocks(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-              int64_t row_end, const fy_act *a, int64_t n_cols, bool has_min, fy_quants_fn *quants)
+              int64_t row_end, const fy_act *a, int64_t n_cols, fy_quants_form form,
+              fy_quants_fn *quants)
 {
     const int64_t n_blocks = a->k / FY_QK;
     for (int64_t r = row_begin; r < row_end; r++) {
@@ -98,36 +120,51 @@ matmul_blocks(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t ro
             const fy_quants w = quants(row, b);
             for (int64_t c = 0; c < n_cols; c++) {
                 const int8_t *x = a->q + c * a->k + b * FY_QK;
-                const float d = a->d[c * n_blocks + b];
-                const int32_t sum =
-                    w.scale[0] * dot16(w.q, x) + w.scale[1] * dot16(w.q + 16, x + 16);
                 float *acc = &y[c * ldy + r];
-                *acc = fmaf(w.d * d, (float)sum, *acc);
-                if (has_min)
-                    *acc = fmaf(w.m * d, (float)a->sum[c * n_blocks + b], *acc);
+                *acc =
+                    add_block(*acc, &w, x, a->d[c * n_blocks + b], a->sum[c * n_blocks + b], form);
             }
         }
     }
 }
 
-#define DEFINE_MATMUL(type, has_min)                                                        \
+#define DEFINE_MATMUL(type, form)                                                           \
     void fy_matmul_##type##__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, \
                                     int64_t row_begin, int64_t row_end, const fy_act *a,    \
                                     int64_t n_cols, void *scratch)                          \
     {                                                                                       \
         (void)scratch;                                                                      \
-        matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, has_min,         \
+        matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, form,            \
                       fy_quants_##type);                                                    \
     }
 
-DEFINE_MATMUL(q8_0, false)
-DEFINE_MATMUL(q4_0, false)
-DEFINE_MATMUL(q4_1, true)
-DEFINE_MATMUL(q5_0, false)
-DEFINE_MATMUL(q5_1, true)
-DEFINE_MATMUL(q4_k, true)
-DEFINE_MATMUL(q5_k, true)
-DEFINE_MATMUL(q6_k, false)
+DEFINE_MATMUL(q8_0, FY_NO_MIN)
+DEFINE_MATMUL(q4_0, FY_NO_MIN)
+DEFINE_MATMUL(q4_1, FY_MIN)
+DEFINE_MATMUL(q5_0, FY_NO_MIN)
+DEFINE_MATMUL(q5_1, FY_MIN)
+DEFINE_MATMUL(q4_k, FY_MIN)
+DEFINE_MATMUL(q5_k, FY_MIN)
+DEFINE_MATMUL(q6_k, FY_NO_MIN)
+
+/* One piece of code for the others, whose blocks come through memory. */
+static __attribute__((noinline)) void matmul_more(float *y, int64_t ldy, const void *W,
+                                                  size_t row_bytes, int64_t row_begin,
+                                                  int64_t row_end, const fy_act *a, int64_t n_cols,
+                                                  fy_quants_form form, fy_quants_fn *quants)
+{
+    matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, form, quants);
+}
+
+#define DEFINE_MORE(type, form)                                                                   \
+    void fy_matmul_##type##__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,       \
+                                    int64_t row_begin, int64_t row_end, const fy_act *a,          \
+                                    int64_t n_cols, void *scratch)                                \
+    {                                                                                             \
+        (void)scratch;                                                                            \
+        matmul_more(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, form, fy_quants_##type); \
+    }
+FY_MORE_TYPES(DEFINE_MORE)
 
 /* --- attention ------------------------------------------------------------------------------- */
 
@@ -196,3 +233,47 @@ FY_DEFINE_ATTEND_DOTS(scalar, f16, 2 * (size_t)dim, weight_f16)
 FY_DEFINE_ATTEND_ADD(scalar, f32, 4 * (size_t)dim, weight_f32)
 FY_DEFINE_ATTEND_ADD(scalar, f16, 2 * (size_t)dim, weight_f16)
 FY_DEFINE_ATTEND_ADD(scalar, q8_0, (size_t)dim / FY_QK * sizeof(fy_block_q8_0), element_q8_0)
+
+/* --- listed rows ------------------------------------------------------------------------------ */
+
+#define DEFINE_DOT_ROWS(type)                                                                 \
+    void fy_dot_rows_##type##__scalar(float *y, const void *W, size_t row_bytes,              \
+                                      const int32_t *rows, int64_t n, const fy_act *a)        \
+    {                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                       \
+            fy_matmul_##type##__scalar(y, 0, W, row_bytes, rows[i], rows[i] + 1, a, 1, NULL); \
+    }
+
+DEFINE_DOT_ROWS(q8_0)
+DEFINE_DOT_ROWS(q4_0)
+
+static float element_q4_0(const uint8_t *row, int64_t i)
+{
+    fy_block_q4_0 block;
+    memcpy(&block, row + i / FY_QK * (int64_t)sizeof block, sizeof block);
+    const int64_t in = i % FY_QK, half = FY_QK / 2;
+    const int code = in < half ? block.qs[in] & 15 : block.qs[in - half] >> 4;
+    return fy_f16_to_f32(block.d) * (float)(code - 8);
+}
+
+static __attribute__((noinline)) void add_rows(float *y, const float *p, const uint8_t *W,
+                                               size_t row_bytes, const int32_t *rows, int64_t n,
+                                               int64_t n_cols, weight_fn *element)
+{
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n_cols; j++)
+            y[j] = fmaf(p[i], element(W + (size_t)rows[i] * row_bytes, j), y[j]);
+    }
+}
+
+#define DEFINE_ADD_ROWS(type, element)                                                            \
+    void fy_add_rows_##type##__scalar(float *y, const float *p, const void *W, size_t row_bytes,  \
+                                      const int32_t *rows, int64_t n, int64_t n_cols)             \
+    {                                                                                             \
+        add_rows(y, p, W, row_bytes, rows, n, n_cols, element);                                   \
+    }
+
+DEFINE_ADD_ROWS(f32, weight_f32)
+DEFINE_ADD_ROWS(f16, weight_f16)
+DEFINE_ADD_ROWS(q8_0, element_q8_0)
+DEFINE_ADD_ROWS(q4_0, element_q4_0)

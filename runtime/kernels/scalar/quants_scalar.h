@@ -12,7 +12,8 @@
 typedef struct {
     int8_t q[FY_QK];
     float d, m;      /* value q * d + m; m only in the types that have it */
-    int8_t scale[2]; /* q6_K: of elements 0..15 and 16..31, else 1 */
+    int8_t scale[2]; /* of elements 0..15 and 16..31, times d; 1 in types that have none */
+    int8_t min[2];   /* the same, times m, of q2_K */
 } fy_quants;
 
 /* Reads block b of a row. */
@@ -134,6 +135,34 @@ static inline fy_quants fy_quants_q6_k(const uint8_t *row, int64_t b)
     }
     return out;
 }
+
+/* The types that only the files of others have (quants_more_scalar.c), where each is read by one
+ * function for all kernels. */
+#define FY_MORE_TYPES(X)    \
+    X(q2_k, FY_MIN_OF_16)   \
+    X(q3_k, FY_NO_MIN)      \
+    X(iq4_nl, FY_NO_MIN)    \
+    X(iq4_xs, FY_NO_MIN)    \
+    X(mxfp4, FY_NO_MIN)     \
+    X(nvfp4, FY_TWO_SCALES) \
+    X(q1_0, FY_NO_MIN)      \
+    X(q2_0, FY_NO_MIN)      \
+    X(tq1_0, FY_NO_MIN)     \
+    X(tq2_0, FY_NO_MIN)     \
+    X(iq1_s, FY_NO_MIN)     \
+    X(iq1_m, FY_NO_MIN)     \
+    X(iq2_xxs, FY_NO_MIN)   \
+    X(iq2_xs, FY_NO_MIN)    \
+    X(iq2_s, FY_NO_MIN)     \
+    X(iq3_xxs, FY_NO_MIN)   \
+    X(iq3_s, FY_NO_MIN)
+
+/* What a block has besides codes and a scale: a minimum m; minimums of 16 elements; m, the scale of
+ * the last 16 elements, d being that of the first. */
+typedef enum { FY_NO_MIN, FY_MIN, FY_MIN_OF_16, FY_TWO_SCALES } fy_quants_form;
+
+#define FY_DECLARE_QUANTS(type, form) fy_quants_fn fy_quants_##type;
+FY_MORE_TYPES(FY_DECLARE_QUANTS)
 
 /* --- where the encoders of the types of 32 elements put codes, which are not negative ------- */
 

@@ -2,8 +2,8 @@
  * what else a single query needs is bound by reading the cache, which AVX2 does as fast.
  *
  * Four queries share the loads of eight keys, and of 64 elements of a value: 16 sums in registers.
- * More than four share what is widened once, two take half of the sums, and a missing one repeats
- * the last. The softmax is here for any number of queries. */
+ * Many share keys that are transposed once and values that are widened once, two take half of the
+ * sums, and a missing one repeats the last. The softmax is here for any number of queries. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
@@ -12,12 +12,13 @@
 #include "kernels/scalar/exp_lanes.h"
 
 enum {
-    FEW = 4,        /* queries, which go over the rows as they are stored */
+    FEW = 4,        /* queries, which go over the values as they are stored */
+    MANY = 13,      /* queries for which keys are transposed */
     MOST_DIM = 256, /* of a row that is widened once */
     STRIP = 64,     /* elements of a value at once */
 };
 
-/* --- dot products ---------------------------------------------------------------------------- */
+/* --- dot products of a few queries ----------------------------------------------------------- */
 
 /* The contract's 8 lanes are half a register; the other half belongs to the key four rows on. */
 
@@ -35,31 +36,6 @@ FY_INLINE __m512 pair_f16(const uint8_t *low, const uint8_t *high, int64_t e)
 {
     const __m256i a = _mm256_castsi128_si256(fy_load128(low + 2 * e));
     return _mm512_cvtph_ps(_mm256_inserti128_si256(a, fy_load128(high + 2 * e), 1));
-}
-
-/* Eight keys: their rows, or as pairs: [8 elements][pair], so that a step is four loads. */
-typedef struct {
-    fy_key_rows rows;
-    const float *pairs; /* NULL: not packed */
-} keys8;
-
-/* Keys of a chunk as such pairs. Missing keys repeat the last. */
-typedef struct {
-    float at[FY_ATTEND_CHUNK * MOST_DIM];
-} pairs;
-
-FY_INLINE void pack(pairs *to, const uint8_t *K, int64_t n_keys, int64_t dim, size_t row_bytes,
-                    pair_fn *pair)
-{
-    float *p = to->at;
-    for (int64_t j = 0; j < n_keys; j += 8) {
-        const fy_key_rows k = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
-        for (int64_t e = 0; e < dim; e += 8) {
-            FY_UNROLL
-            for (int i = 0; i < 4; i++, p += 16)
-                _mm512_storeu_ps(p, pair(k.p[i], k.p[i + 4], e));
-        }
-    }
 }
 
 /* Halves a and b of four keys  ->  u[l] = lane[l] + lane[l + 4] of keys 0, 4, 1, 5. */
@@ -81,8 +57,8 @@ FY_INLINE __m512 add_u(__m512 a, __m512 b, __m512 c, __m512 d)
 }
 
 /* s[c][0..7], of which n are stored, for n_queries, two or four. */
-FY_INLINE void eight_keys(float *const s[4], const keys8 *k, int64_t n, const float *const q[4],
-                          int n_queries, int64_t dim, pair_fn *pair)
+FY_INLINE void eight_keys(float *const s[4], const fy_key_rows *k, int64_t n,
+                          const float *const q[4], int n_queries, int64_t dim, pair_fn *pair)
 {
     const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 2, 10, 3, 11, 6, 14, 7, 15);
     __m512 acc[4][4];
@@ -93,8 +69,7 @@ FY_INLINE void eight_keys(float *const s[4], const keys8 *k, int64_t n, const fl
         __m512 key[4];
         FY_UNROLL
         for (int i = 0; i < 4; i++)
-            key[i] = k->pairs != NULL ? _mm512_loadu_ps(k->pairs + 8 * e + 16 * i)
-                                      : pair(k->rows.p[i], k->rows.p[i + 4], e);
+            key[i] = pair(k->p[i], k->p[i + 4], e);
         FY_UNROLL
         for (int c = 0; c < n_queries; c++) {
             const __m512 v = _mm512_broadcast_f32x8(_mm256_loadu_ps(q[c] + e));
@@ -114,56 +89,196 @@ FY_INLINE void eight_keys(float *const s[4], const keys8 *k, int64_t n, const fl
     }
 }
 
-/* At most n_queries from `first` on, two or four; packed NULL: the rows of K. */
-FY_INLINE void some_dots(float *s, const float *q, int64_t first, int64_t end, int n_queries,
-                         const pairs *packed, const uint8_t *K, int64_t n_keys, int64_t dim,
-                         size_t row_bytes, pair_fn *pair)
+/* Over the rows as they are stored, n_queries at once, two or four. */
+FY_INLINE void dots_few(float *s, const float *q, int64_t n, int n_queries, const uint8_t *K,
+                        int64_t n_keys, int64_t dim, size_t row_bytes, pair_fn *pair)
 {
-    const float *x[4];
-    float *out[4];
-    FY_UNROLL
-    for (int c = 0; c < n_queries; c++) {
-        const int64_t at = first + c < end ? first + c : end - 1;
-        x[c] = q + at * dim;
-        out[c] = s + at * FY_ATTEND_CHUNK;
-    }
-    for (int64_t j = 0; j < n_keys; j += 8) {
-        float *const to[4] = {out[0] + j, out[1] + j, n_queries > 2 ? out[2] + j : NULL,
-                              n_queries > 2 ? out[3] + j : NULL};
-        keys8 k = {.pairs = packed != NULL ? packed->at + j * dim : NULL};
-        if (packed == NULL) {
-            k.rows = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
-            fy_prefetch_chunk(k.rows.p[0], 8 * row_bytes, row_bytes);
+    for (int64_t first = 0; first < n; first += n_queries) {
+        const float *x[4];
+        float *out[4];
+        FY_UNROLL
+        for (int c = 0; c < n_queries; c++) {
+            const int64_t at = first + c < n ? first + c : n - 1;
+            x[c] = q + at * dim;
+            out[c] = s + at * FY_ATTEND_CHUNK;
         }
-        eight_keys(to, &k, n_keys - j, x, n_queries, dim, pair);
+        for (int64_t j = 0; j < n_keys; j += 8) {
+            const fy_key_rows k = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
+            float *to[4];
+            FY_UNROLL
+            for (int c = 0; c < n_queries; c++)
+                to[c] = out[c] + j;
+            if (first == 0)
+                fy_prefetch_chunk(k.p[0], 8 * row_bytes, row_bytes);
+            eight_keys(to, &k, n_keys - j, x, n_queries, dim, pair);
+        }
     }
 }
 
-FY_INLINE void dots(float *s, const float *q, int64_t n, const uint8_t *K, int64_t n_keys,
-                    int64_t dim, size_t row_bytes, pair_fn *pair)
+/* --- dot products of many queries ------------------------------------------------------------ */
+
+/* Here a lane is a key, and the contract's lanes come one after the other: lane l is a sum over the
+ * elements l, l + 8, ... Adding them up takes 7 additions for 16 products and no permutation; the
+ * kernel above takes 23 instructions. For that the keys are transposed once, which takes as long as
+ * the multiply-adds of six queries on Zen 4. */
+
+/* Keys of a chunk, [element][key]. */
+typedef struct {
+    _Alignas(64) float at[MOST_DIM * FY_ATTEND_CHUNK];
+} columns;
+
+/* 32 keys from key j on. Missing keys repeat the last. */
+typedef void transpose_fn(columns *to, const uint8_t *K, int64_t j, int64_t n_keys, int64_t dim);
+
+/* 16 bytes of each row from `offset` on; v[i]: their bytes 4i .. 4i+3, a row in a lane. */
+FY_INLINE void sixteen_rows(__m512i v[4], const uint8_t *const rows[16], size_t offset)
 {
-    if (n == 2) {
-        some_dots(s, q, 0, n, 2, NULL, K, n_keys, dim, row_bytes, pair);
-        return;
+    __m512i r[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_castsi128_si512(fy_load128(rows[i] + offset));
+        r[i] = _mm512_inserti32x4(r[i], fy_load128(rows[i + 4] + offset), 1);
+        r[i] = _mm512_inserti32x4(r[i], fy_load128(rows[i + 8] + offset), 2);
+        r[i] = _mm512_inserti32x4(r[i], fy_load128(rows[i + 12] + offset), 3);
     }
-    if (n <= FEW) {
-        some_dots(s, q, 0, n, 4, NULL, K, n_keys, dim, row_bytes, pair);
-        return;
-    }
-    pairs packed;
-    pack(&packed, K, n_keys, dim, row_bytes, pair);
-    for (int64_t first = 0; first < n; first += 4)
-        some_dots(s, q, first, n, 4, &packed, K, n_keys, dim, row_bytes, pair);
+    const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
+    const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+    v[0] = _mm512_unpacklo_epi64(a, c);
+    v[1] = _mm512_unpackhi_epi64(a, c);
+    v[2] = _mm512_unpacklo_epi64(b, d);
+    v[3] = _mm512_unpackhi_epi64(b, d);
 }
 
-#define DEFINE_DOTS(type, bytes)                                                              \
-    void fy_attend_dots_##type##__avx512(float *s, const float *q, int64_t n_queries,         \
-                                         const void *K, int64_t n_keys, int64_t dim)          \
-    {                                                                                         \
-        if (n_queries == 1 || dim % 8 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK)     \
-            fy_attend_dots_##type##__avx2(s, q, n_queries, K, n_keys, dim);                   \
-        else                                                                                  \
-            dots(s, q, n_queries, K, n_keys, dim, (bytes) * (size_t)dim, pair_##type);        \
+FY_INLINE void transpose_f32(columns *to, const uint8_t *K, int64_t j, int64_t n_keys, int64_t dim)
+{
+    const size_t row_bytes = 4 * (size_t)dim;
+    for (int64_t half = j; half < j + 32; half += 16) {
+        const uint8_t *rows[16];
+        for (int i = 0; i < 16; i++)
+            rows[i] = K + (size_t)(half + i < n_keys ? half + i : n_keys - 1) * row_bytes;
+        for (int64_t e = 0; e < dim; e += 4) {
+            __m512i v[4];
+            sixteen_rows(v, rows, 4 * (size_t)e);
+            FY_UNROLL
+            for (int i = 0; i < 4; i++)
+                _mm512_store_si512(to->at + (e + i) * FY_ATTEND_CHUNK + half, v[i]);
+        }
+    }
+}
+
+FY_INLINE void store_wide(float *to, __m512i halves)
+{
+    _mm512_store_ps(to, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
+    _mm512_store_ps(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+}
+
+FY_INLINE void transpose_f16(columns *to, const uint8_t *K, int64_t j, int64_t n_keys, int64_t dim)
+{
+    const size_t row_bytes = 2 * (size_t)dim;
+    const uint8_t *rows[2][16]; /* the even ones, the odd ones */
+    for (int i = 0; i < 32; i++)
+        rows[i % 2][i / 2] = K + (size_t)(j + i < n_keys ? j + i : n_keys - 1) * row_bytes;
+    for (int64_t e = 0; e < dim; e += 8) {
+        __m512i even[4], odd[4];
+        sixteen_rows(even, rows[0], 2 * (size_t)e);
+        sixteen_rows(odd, rows[1], 2 * (size_t)e);
+        FY_UNROLL
+        for (int i = 0; i < 4; i++) { /* two elements in a lane */
+            float *at = to->at + (e + 2 * i) * FY_ATTEND_CHUNK + j;
+            store_wide(at,
+                       _mm512_mask_blend_epi16(0xaaaaaaaa, even[i], _mm512_slli_epi32(odd[i], 16)));
+            store_wide(at + FY_ATTEND_CHUNK,
+                       _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even[i], 16), odd[i]));
+        }
+    }
+}
+
+enum { GROUPS = FY_ATTEND_CHUNK / 16 };
+
+/* Lane l of the contract, of four queries and all keys. */
+FY_INLINE void lane_dots(__m512 acc[4][GROUPS], const columns *k, const float *const q[4],
+                         int64_t dim, int l)
+{
+    FY_UNROLL
+    for (int i = 0; i < 4 * GROUPS; i++)
+        acc[i / GROUPS][i % GROUPS] = _mm512_setzero_ps();
+    const float *key = k->at + l * FY_ATTEND_CHUNK;
+    for (int64_t e = l; e < dim; e += 8, key += 8 * FY_ATTEND_CHUNK) {
+        __m512 v[GROUPS];
+        FY_UNROLL
+        for (int g = 0; g < GROUPS; g++)
+            v[g] = _mm512_load_ps(key + 16 * g);
+        FY_UNROLL
+        for (int c = 0; c < 4; c++) {
+            const __m512 x = _mm512_set1_ps(q[c][e]);
+            FY_UNROLL
+            for (int g = 0; g < GROUPS; g++)
+                acc[c][g] = _mm512_fmadd_ps(v[g], x, acc[c][g]);
+        }
+    }
+}
+
+/* A statement for each query c and group g. */
+#define EACH_SUM(...)                             \
+    FY_UNROLL                                     \
+    for (int i = 0; i < 4 * GROUPS; i++) {        \
+        const int c = i / GROUPS, g = i % GROUPS; \
+        __VA_ARGS__;                              \
+    }
+
+/* s[c][0 .. n-1] of four queries. */
+FY_INLINE void all_keys(float *const s[4], const columns *k, int64_t n, const float *const q[4],
+                        int64_t dim)
+{
+    __m512 acc[4][GROUPS], a[4][GROUPS], b[4][GROUPS], d[4][GROUPS];
+    lane_dots(a, k, q, dim, 0);
+    lane_dots(acc, k, q, dim, 4);
+    EACH_SUM(a[c][g] += acc[c][g]) /* u[0] */
+    lane_dots(b, k, q, dim, 2);
+    lane_dots(acc, k, q, dim, 6);
+    EACH_SUM(a[c][g] += b[c][g] + acc[c][g]) /* u[0] + u[2] */
+    lane_dots(b, k, q, dim, 1);
+    lane_dots(acc, k, q, dim, 5);
+    EACH_SUM(b[c][g] += acc[c][g]) /* u[1] */
+    lane_dots(d, k, q, dim, 3);
+    lane_dots(acc, k, q, dim, 7);
+    EACH_SUM(acc[c][g] = a[c][g] + (b[c][g] + (d[c][g] + acc[c][g])))
+    const uint64_t there = n == FY_ATTEND_CHUNK ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+    EACH_SUM(_mm512_mask_storeu_ps(s[c] + 16 * g, (__mmask16)(there >> (16 * g)), acc[c][g]))
+}
+
+FY_INLINE void dots_many(float *s, const float *q, int64_t n, const uint8_t *K, int64_t n_keys,
+                         int64_t dim, transpose_fn *transpose)
+{
+    columns k;
+    for (int64_t j = 0; j < FY_ATTEND_CHUNK; j += 32)
+        transpose(&k, K, j, n_keys, dim);
+    for (int64_t first = 0; first < n; first += 4) {
+        const float *x[4];
+        float *to[4];
+        FY_UNROLL
+        for (int c = 0; c < 4; c++) {
+            const int64_t at = first + c < n ? first + c : n - 1;
+            x[c] = q + at * dim;
+            to[c] = s + at * FY_ATTEND_CHUNK;
+        }
+        all_keys(to, &k, n_keys, x, dim);
+    }
+}
+
+#define DEFINE_DOTS(type, bytes)                                                          \
+    void fy_attend_dots_##type##__avx512(float *s, const float *q, int64_t n_queries,     \
+                                         const void *K, int64_t n_keys, int64_t dim)      \
+    {                                                                                     \
+        const size_t row_bytes = (bytes) * (size_t)dim;                                   \
+        if (n_queries == 1 || dim % 8 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) \
+            fy_attend_dots_##type##__avx2(s, q, n_queries, K, n_keys, dim);               \
+        else if (n_queries == 2)                                                          \
+            dots_few(s, q, 2, 2, K, n_keys, dim, row_bytes, pair_##type);                 \
+        else if (n_queries < MANY)                                                        \
+            dots_few(s, q, n_queries, 4, K, n_keys, dim, row_bytes, pair_##type);         \
+        else                                                                              \
+            dots_many(s, q, n_queries, K, n_keys, dim, transpose_##type);                 \
     }
 
 DEFINE_DOTS(f32, 4)
@@ -275,8 +390,8 @@ FY_INLINE void add_many(float *acc, const float *p, int64_t n, const float *V, i
                         int64_t dim)
 {
     for (int64_t first = 0; first < n; first += 4)
-        add_some(acc + first * dim, p + first * FY_ATTEND_CHUNK, n - first, 4,
-                 (const uint8_t *)V, n_keys, dim, (size_t)dim * sizeof *V, false, load_f32);
+        add_some(acc + first * dim, p + first * FY_ATTEND_CHUNK, n - first, 4, (const uint8_t *)V,
+                 n_keys, dim, (size_t)dim * sizeof *V, false, load_f32);
 }
 
 void fy_attend_add_f32__avx512(float *acc, const float *p, int64_t n_queries, const void *V,
@@ -357,7 +472,11 @@ FY_INLINE void find_maximum(float *s, int begin, int end, const seen *m, float s
     }
     const float max =
         fy_hmax(_mm256_max_ps(_mm512_castps512_ps256(top), _mm512_extractf32x8_ps(top, 1)));
-    state->factor = max > state->max ? fy_exp(state->max - max) : 1.0f;
+    state->factor = 1.0f;
+    if (max > state->max) {
+        const fy_lanes factor = fy_l_exp(fy_l_set(state->max - max));
+        state->factor = _mm256_cvtss_f32(_mm512_castps512_ps256(factor));
+    }
     state->max = max;
 }
 

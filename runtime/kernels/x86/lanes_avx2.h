@@ -53,6 +53,18 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
     return _mm256_cvtepi32_ps(fy_nearest_between(v, low, high));
 }
 
+FY_INLINE __m256 fy_l_power_of_two(__m256i n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+/* p * 2^n by two factors, each of which is a number; the first product is exact. */
+FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
+{
+    const __m256i exponent = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(exponent, 1);
+    return p * fy_l_power_of_two(half) * fy_l_power_of_two(_mm256_sub_epi32(exponent, half));
+}
+
 #include "kernels/x86/x86_lanes.h"
 
 /* --- for elementwise_lanes.h --- */

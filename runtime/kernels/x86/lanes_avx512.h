@@ -56,6 +56,12 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
         _mm512_min_epi32(_mm512_max_epi32(q, _mm512_set1_epi32(low)), _mm512_set1_epi32(high)));
 }
 
+/* p * 2^n, rounded once. */
+FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
+{
+    return _mm512_scalef_ps(p, n);
+}
+
 #include "kernels/x86/x86_lanes.h"
 
 #endif

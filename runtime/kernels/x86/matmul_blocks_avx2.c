@@ -15,6 +15,15 @@
                          tile_mac);                                                       \
     }
 
+/* The same of listed rows. */
+#define DEFINE_DOT_ROWS(type)                                                        \
+    void fy_dot_rows_##type##__avx2(float *y, const void *W, size_t row_bytes,       \
+                                    const int32_t *rows, int64_t n, const fy_act *a) \
+    {                                                                                \
+        fy_matvec_listed(y, W, row_bytes, rows, n, a, sizeof(fy_block_##type), 1,    \
+                         vec_block_##type);                                          \
+    }
+
 /* --- q4_0 ------------------------------------------------------------------------------------ */
 
 /* q4_0 weights times quantized activations.
@@ -33,8 +42,7 @@ typedef struct {
     __m256 scales[FY_TILE_GROUPS], mins[FY_TILE_GROUPS];
 } tile_block;
 
-_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
-               "a tile fits the scratch");
+_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_TILE_BYTES, "a tile fits the scratch");
 
 /* int16 pairs -> the exact sum of (q - 8) * x in f32 */
 FY_INLINE __m256 finish_sum(__m256i pairs, int32_t x_sum)
@@ -218,6 +226,7 @@ FY_INLINE void tile_mac_q4_0(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const voi
 }
 
 DEFINE_KERNEL(q4_0, 1, tile_mac_q4_0)
+DEFINE_DOT_ROWS(q4_0)
 
 #define DEFINE_MATMUL(type, bits, above, has_min, scales)                                          \
     enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_SUBS_MAX };                        \
@@ -260,8 +269,7 @@ typedef struct {
     __m256 scales[FY_TILE_GROUPS];
 } fy_wide_tile;
 
-_Static_assert(FY_TILE_RUN * sizeof(fy_wide_tile) <= FY_KERNEL_SCRATCH_BYTES,
-               "a tile fits the scratch");
+_Static_assert(FY_TILE_RUN * sizeof(fy_wide_tile) <= FY_TILE_BYTES, "a tile fits the scratch");
 
 FY_INLINE __m256i fy_even_bytes(__m256i v)
 {
@@ -377,6 +385,7 @@ static void repack_q8_0(void *tile, int g, const fy_rows8 *rows, size_t offset, 
 }
 
 DEFINE_KERNEL(q8_0, 1, fy_wide_tile_mac)
+DEFINE_DOT_ROWS(q8_0)
 
 /* --- q6_K ------------------------------------------------------------------------------------ */
 

@@ -13,7 +13,9 @@ enum {
 /* of a tile: with two groups of rows 8 sums; the chains lie in memory */
 #define FY_V_COLS 4
 /* columns that go through the file's layout */
-#define FY_V_FEW 2
+#define FY_V_FEW  2
+#define FY_V_SOME 0 /* there are 16 registers */
+#define FY_V_HINT _MM_HINT_T0
 
 typedef __m256i fy_vi;
 typedef __m256 fy_vf;
@@ -33,6 +35,17 @@ FY_INLINE fy_vi fy_v_load_parts(const uint8_t *p, size_t step)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(fy_load128(p)), fy_load128(p + 4 * step),
                                    1);
+}
+
+/* The dwords at p, p + step, .. */
+FY_INLINE fy_vi fy_v_load_dwords(const uint8_t *p, size_t step)
+{
+    __m256i v[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = fy_v_load_parts(p + (size_t)i * step, step);
+    return _mm256_unpacklo_epi64(_mm256_unpacklo_epi32(v[0], v[1]),
+                                 _mm256_unpacklo_epi32(v[2], v[3]));
 }
 
 /* 16 in the bytes that have their bit of `which`. */

@@ -6,8 +6,8 @@
  * One column is bound by reading W and works on the file's layout. Many columns are bound by
  * multiply-adds: a tile, 16 rows of a run of blocks, is repacked once so that a register holds 4
  * consecutive elements of 8 rows; four columns share every weight load and two groups of 8 rows
- * every activation. A run keeps the tile near the first-level cache; between runs the chains rest
- * in y. */
+ * every activation. A run keeps the tile near the first-level cache. Between runs the chains rest
+ * in the scratch (vnni_matmul.h). */
 #ifndef FY_KERNELS_X86_TILE_AVX2_H
 #define FY_KERNELS_X86_TILE_AVX2_H
 
@@ -17,8 +17,11 @@
 enum {
     FY_TILE_GROUPS = 2, /* of 8 rows */
     FY_TILE_COLS = 4,
-    FY_TILE_RUN = 32, /* blocks */
-    FY_FEW_ROWS = 32, /* that a few columns go through one after the other */
+    FY_TILE_RUN = 32,         /* blocks */
+    FY_FEW_ROWS = 32,         /* that a few columns go through one after the other */
+    FY_TILE_BYTES = 64 << 10, /* of the scratch; what is left is for chains */
+    FY_TILE_REST_COLS =
+        (int)((FY_KERNEL_SCRATCH_BYTES - FY_TILE_BYTES) / (8 * FY_TILE_GROUPS * sizeof(float))),
 };
 
 /* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that is not stored costs
@@ -101,25 +104,33 @@ typedef struct {
 typedef void fy_tile_block_fn(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
                               const fy_tile_columns *x, int64_t b, int n);
 
-/* n columns, a constant, over a run; y starts at the tile's first row. */
-FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, const void *tile,
-                           int64_t run, const fy_tile_columns *x, int n, fy_tile_block_fn *block)
+/* Where the chains of a tile's first n_rows rows are kept. */
+typedef struct {
+    float *at;
+    int64_t ld, n_rows;
+} fy_tile_chains;
+
+/* n columns, a constant, from column c on over a run; `from` NULL: the chains begin. */
+FY_INLINE void fy_tile_run(const fy_tile_chains *from, const fy_tile_chains *to, int64_t c,
+                           const void *tile, int64_t run, const fy_tile_columns *x, int n,
+                           fy_tile_block_fn *block)
 {
     __m256 acc[FY_TILE_COLS][FY_TILE_GROUPS];
     FY_UNROLL
-    for (int c = 0; c < n; c++) {
+    for (int i = 0; i < n; i++) {
         FY_UNROLL
         for (int g = 0; g < FY_TILE_GROUPS; g++)
-            acc[c][g] =
-                first ? _mm256_setzero_ps() : fy_load_lanes(y + c * ldy + 8 * g, n_rows - 8 * g);
+            acc[i][g] = from == NULL ? _mm256_setzero_ps()
+                                     : fy_load_lanes(from->at + (c + i) * from->ld + 8 * g,
+                                                     from->n_rows - 8 * g);
     }
     for (int64_t b = 0; b < run; b++)
         block(acc, tile, x, b, n);
     FY_UNROLL
-    for (int c = 0; c < n; c++) {
+    for (int i = 0; i < n; i++) {
         FY_UNROLL
         for (int g = 0; g < FY_TILE_GROUPS; g++)
-            fy_store_lanes(y + c * ldy + 8 * g, acc[c][g], n_rows - 8 * g);
+            fy_store_lanes(to->at + (c + i) * to->ld + 8 * g, acc[i][g], to->n_rows - 8 * g);
     }
 }
 
@@ -129,15 +140,20 @@ typedef void fy_tile_repack_fn(void *tile, int g, const fy_rows8 *rows, size_t o
 /* A stored block has `subs` blocks of 32, which divide a run. */
 FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes,
                                int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                               void *tile, size_t block_bytes, int subs, fy_tile_repack_fn *repack,
-                               fy_tile_block_fn *block)
+                               void *scratch, size_t block_bytes, int subs,
+                               fy_tile_repack_fn *repack, fy_tile_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
+    void *const tile = scratch;
     const size_t ahead = fy_prefetch_ahead(8 * FY_TILE_GROUPS * row_bytes);
     const uint8_t *rows_begin = (const uint8_t *)W + (size_t)row_begin * row_bytes;
     fy_touch_pages(rows_begin, (size_t)(row_end - row_begin) * row_bytes + ahead);
     uintptr_t next = (uintptr_t)rows_begin + ahead;
     for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
+        const fy_tile_chains done = {y + r, ldy, row_end - r};
+        const fy_tile_chains spare = {(float *)scratch + FY_TILE_BYTES / sizeof(float),
+                                      8 * FY_TILE_GROUPS, 8 * FY_TILE_GROUPS};
+        const fy_tile_chains *const rest = n_cols <= FY_TILE_REST_COLS ? &spare : &done;
         int64_t b = 0;
         do { /* once even without blocks: the sums are zero then */
             const int64_t run = n_blocks - b < FY_TILE_RUN ? n_blocks - b : FY_TILE_RUN;
@@ -150,23 +166,23 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
                 repack(tile, g, &rows, (size_t)(b / subs) * block_bytes, run);
             }
             for (int64_t c = 0; c < n_cols; c += FY_TILE_COLS) {
-                float *out = y + c * ldy + r;
                 const fy_tile_columns x = {a->q + c * a->k + b * FY_QK, a->d + c * n_blocks + b,
                                            a->sum + c * n_blocks + b, a->k, n_blocks};
-                const int64_t rows = row_end - r;
+                const fy_tile_chains *const from = b == 0 ? NULL : rest;
+                const fy_tile_chains *const to = b + FY_TILE_RUN >= n_blocks ? &done : rest;
                 switch (n_cols -
                         c) { /* the number of columns must be a constant of the unrolled code */
                 case 1:
-                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 1, block);
+                    fy_tile_run(from, to, c, tile, run, &x, 1, block);
                     break;
                 case 2:
-                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 2, block);
+                    fy_tile_run(from, to, c, tile, run, &x, 2, block);
                     break;
                 case 3:
-                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 3, block);
+                    fy_tile_run(from, to, c, tile, run, &x, 3, block);
                     break;
                 default:
-                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 4, block);
+                    fy_tile_run(from, to, c, tile, run, &x, 4, block);
                     break;
                 }
             }
@@ -201,6 +217,51 @@ FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t
             acc = block(acc, &rows, offset, a, b);
         }
         fy_store_lanes(y + r, acc, row_end - r);
+    }
+}
+
+/* Eight listed rows from the i-th on; beyond the n listed the last one stands in. The list ascends,
+ * so that all but the first have a row before them (fy_scales8). */
+FY_INLINE fy_rows8 fy_rows8_listed(const void *W, size_t row_bytes, const int32_t *list, int64_t i,
+                                   int64_t n)
+{
+    fy_rows8 rows;
+    rows.whole = n - i >= 8;
+    FY_UNROLL
+    for (int r = 0; r < 8; r++)
+        rows.p[r] = (const uint8_t *)W + (size_t)list[i + r < n ? i + r : n - 1] * row_bytes;
+    return rows;
+}
+
+/* While one group of listed rows is read from offset to offset + bytes, the lines of the next group
+ * are asked for that begin there: a stream for each row, as the rows lie apart. */
+FY_INLINE void fy_prefetch_listed(const uint8_t *const *next, int n, size_t offset, size_t bytes)
+{
+    for (size_t line = (offset + 63) / 64 * 64; line < offset + bytes; line += 64) {
+        FY_UNROLL
+        for (int r = 0; r < n; r++)
+            _mm_prefetch((const char *)((uintptr_t)next[r] + line), _MM_HINT_T1);
+    }
+}
+
+/* y[list[i]] of one column, eight rows at a time. */
+FY_INLINE void fy_matvec_listed(float *y, const void *W, size_t row_bytes, const int32_t *list,
+                                int64_t n, const fy_act *a, size_t block_bytes, int subs,
+                                fy_vec_block_fn *block)
+{
+    const int64_t n_blocks = a->k / FY_QK / subs;
+    for (int64_t i = 0; i < n; i += 8) {
+        const fy_rows8 rows = fy_rows8_listed(W, row_bytes, list, i, n);
+        const fy_rows8 next = fy_rows8_listed(W, row_bytes, list, i + 8 < n ? i + 8 : i, n);
+        __m256 acc = _mm256_setzero_ps();
+        for (int64_t b = 0; b < n_blocks; b++) {
+            fy_prefetch_listed(next.p, 8, (size_t)b * block_bytes, block_bytes);
+            acc = block(acc, &rows, (size_t)b * block_bytes, a, b);
+        }
+        float out[8];
+        _mm256_storeu_ps(out, acc);
+        for (int64_t r = 0; r < 8 && i + r < n; r++)
+            y[list[i + r]] = out[r];
     }
 }
 

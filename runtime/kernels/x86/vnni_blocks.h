@@ -4,6 +4,9 @@
 #define FY_KERNELS_X86_VNNI_BLOCKS_H
 
 #include "kernels/x86/vnni_matmul.h"
+#if FY_V_SOME
+#include "kernels/x86/vnni_some.h"
+#endif
 
 /* --- a few columns --------------------------------------------------------------------------- */
 
@@ -69,35 +72,23 @@ typedef struct {
     fy_vf scales[FY_V_GROUPS], mins[FY_V_GROUPS];
 } fy_v_tile;
 
-_Static_assert(FY_V_RUN * sizeof(fy_v_tile) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits the scratch");
-
-/* Sub-block s. */
-FY_INLINE void fy_v_repack_sub(fy_v_tile *t, int g, fy_v_block w, int s, fy_v_quants_fn *quants)
-{
-    FY_UNROLL
-    for (int half = 0; half < 2; half++) {
-        fy_vi v[4];
-        FY_UNROLL
-        for (int i = 0; i < 4; i++)
-            v[i] = quants(w, i, s, half);
-        fy_v_transpose(v);
-        FY_UNROLL
-        for (int j = 0; j < 4; j++)
-            t->quants[g][4 * half + j] = v[j];
-    }
-}
+_Static_assert(FY_V_RUN * sizeof(fy_v_tile) <= FY_V_TILE_BYTES, "a tile fits the scratch");
 
 /* Writes the blocks of 32 of a stored block as group g, from *t on. */
 FY_INLINE void fy_v_repack(fy_v_tile *t, int g, fy_v_block w, int subs, bool has_min,
-                           fy_v_quants_fn *quants, fy_v_scales_fn *scales)
+                           fy_v_codes_fn *codes, fy_v_scales_fn *scales)
 {
     fy_v_scales scale;
     scales(&scale, w);
     const int at_once = subs == 1 ? 1 : 2; /* sub-blocks that share their bytes */
     for (int pair = 0; pair < subs; pair += 2) {
+        fy_vi q[2][8]; /* the compiler would read the rows again after a store to the tile */
+        codes(q, w, pair);
         FY_UNROLL
         for (int odd = 0; odd < at_once; odd++, t++) {
-            fy_v_repack_sub(t, g, w, pair + odd, quants);
+            FY_UNROLL
+            for (int j = 0; j < 8; j++)
+                t->quants[g][j] = q[odd][j];
             t->scales[g] = scale.d[pair + odd];
             if (has_min)
                 t->mins[g] = scale.m[pair + odd];
@@ -163,20 +154,44 @@ static fy_v_run_fn *const runs[4] = {run_0, run_4, run_2, run_1};
 static fy_v_run_fn *const runs_min[4] = {run_min_0, run_min_4, run_min_2, run_min_1};
 
 /* The types whose block of 32 has one scale. */
+#define FY_V_DEFINE_REPACK(type, has_min, scales)                                                  \
+    enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_V_SUBS };                          \
+    static void repack_##type(void *tile, int64_t b, int g, fy_v_block w)                          \
+    {                                                                                              \
+        fy_v_repack((fy_v_tile *)tile + b, g, w, SUBS_##type, has_min, fy_v_codes_##type, scales); \
+    }
+
+#if FY_V_SOME
+#define FY_V_DEFINE_BLOCKS(type, above, has_min, scales)                                   \
+    FY_V_DEFINE_REPACK(type, has_min, scales)                                              \
+    void FY_V_NAME(type, FY_V_ISA)(float *y, int64_t ldy, const void *W, size_t row_bytes, \
+                                   int64_t row_begin, int64_t row_end, const fy_act *a,    \
+                                   int64_t n_cols, void *scratch)                          \
+    {                                                                                      \
+        const fy_v_matrix w = {W, row_bytes};                                              \
+        if (row_end - row_begin < FY_V_ROWS || n_cols == 1)                                \
+            fy_matmul_##type##__avx2(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,  \
+                                     scratch);                                             \
+        else if (fy_v_some_fit(a, n_cols))                                                 \
+            fy_v_some_columns(y, ldy, w, row_begin, row_end, a, n_cols, scratch,           \
+                              sizeof(fy_block_##type), SUBS_##type, above, has_min,        \
+                              fy_v_codes_##type, scales);                                  \
+        else                                                                               \
+            fy_v_matmul_tiles(y, ldy, w, row_begin, row_end, a, n_cols, scratch,           \
+                              sizeof(fy_block_##type), SUBS_##type, above, repack_##type,  \
+                              (has_min) ? runs_min : runs);                                \
+    }
+#else
 #define FY_V_DEFINE_BLOCKS(type, above, has_min, scales)                                         \
-    enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_V_SUBS };                        \
+    FY_V_DEFINE_REPACK(type, has_min, scales)                                                    \
     FY_INLINE void vec_##type(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first, \
                               int n)                                                             \
     {                                                                                            \
         fy_v_vec_block(acc, w, a, first, n, SUBS_##type, above, has_min, fy_v_quants_##type,     \
                        scales);                                                                  \
     }                                                                                            \
-    static void repack_##type(void *tile, int64_t b, int g, fy_v_block w)                        \
-    {                                                                                            \
-        fy_v_repack((fy_v_tile *)tile + b, g, w, SUBS_##type, has_min, fy_v_quants_##type,       \
-                    scales);                                                                     \
-    }                                                                                            \
     FY_V_DEFINE_MATMUL(type, FY_V_FEW, SUBS_##type, above, (has_min) ? runs_min : runs)
+#endif
 
 FY_V_DEFINE_BLOCKS(q8_0, 128, false, fy_v_scales_d)
 FY_V_DEFINE_BLOCKS(q4_0, 8, false, fy_v_scales_d)
@@ -207,9 +222,9 @@ enum {
 /* What is scaled: d, and the scales of 16 elements as four signed bytes in a lane. */
 FY_INLINE fy_vf q6_k_scales(fy_vi scales[4], fy_v_block w)
 {
-    fy_v_lanes16(scales, w, offsetof(fy_block_q6_k, scales));
+    fy_v_ordered_bytes(scales, w, offsetof(fy_block_q6_k, scales));
     fy_vi last[4]; /* the last 16 bytes end in d */
-    fy_v_lanes16(last, w, sizeof(fy_block_q6_k) - 16);
+    fy_v_ordered_bytes(last, w, sizeof(fy_block_q6_k) - 16);
     return fy_v_widen_f16(fy_v_shr32(last[3], 16));
 }
 
@@ -276,7 +291,7 @@ typedef struct {
     fy_vf scales[2][FY_V_GROUPS], d[FY_V_GROUPS];
 } q6_k_tile;
 
-_Static_assert(FY_V_RUN * sizeof(q6_k_tile) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits the scratch");
+_Static_assert(FY_V_RUN * sizeof(q6_k_tile) <= FY_V_TILE_BYTES, "a tile fits the scratch");
 
 /* Half of sub-block s. */
 FY_INLINE void q6_k_repack_half(q6_k_tile *t, int g, fy_v_block w, int s, int half)
@@ -387,9 +402,6 @@ Q6_K_DEFINE_RUN(1)
 
 static fy_v_run_fn *const runs_q6_k[4] = {NULL, run_q6_k_4, run_q6_k_2, run_q6_k_1};
 
-/* It takes more registers than the others: from 6 columns on a tile is faster (8 tokens of a 1.2 B
- * model on Zen 5: 61 ms against 71), where the others gain up to 8. */
-enum { FEW_Q6_K = FY_V_FEW < 5 ? FY_V_FEW : 5 };
-FY_V_DEFINE_MATMUL(q6_k, FEW_Q6_K, FY_V_SUBS, 0, runs_q6_k)
+FY_V_DEFINE_MATMUL(q6_k, FY_V_FEW, FY_V_SUBS, 0, runs_q6_k)
 
 #endif

@@ -8,13 +8,15 @@
  * A few columns (FY_V_FEW) are bound by reading W and work on the file's layout: a part of a
  * register is 16 codes of a row, taken apart once for all columns, and a tree of unpacks brings the
  * sums of four parts into the lanes. One column is the AVX2 kernel's where that is faster
- * (FY_V_ONE_COLUMN of the layer).
+ * (FY_V_ONE_COLUMN of the layer). Where registers suffice (FY_V_SOME), vnni_some.h is better from
+ * two columns on.
  *
  * Many columns are bound by multiply-adds. A tile, two groups of rows of a run of blocks, is
  * repacked once so that a register holds 4 consecutive elements of a group; columns share its loads
  * and the groups every activation's. Per group, column and block there are 8 multiply-adds and 3
- * instructions of floats, 5 with a minimum. A run keeps the tile in the first-level cache; between
- * runs the chains rest in y.
+ * instructions of floats, 5 with a minimum. A run keeps the tile in the first-level cache. Between
+ * runs the chains rest in the scratch: y has its columns so far apart, often a power of two, that
+ * they push each other out of the caches.
  *
  * Fewer rows than a group are the AVX2 kernel's. The last group of more reaches back over rows that
  * are done already: it finds the same bits again. */
@@ -28,6 +30,9 @@ enum {
     FY_V_GROUPS = 2,
     FY_V_RUN = 16, /* blocks of 32 */
     FY_V_PREFETCH_BYTES = 24 << 10,
+    FY_V_TILE_BYTES = 64 << 10, /* of the scratch; what is left is for chains */
+    FY_V_REST_COLS = (int)((FY_KERNEL_SCRATCH_BYTES - FY_V_TILE_BYTES) /
+                           (FY_V_GROUPS * FY_V_ROWS * sizeof(float))),
 };
 
 /* A weight matrix of one type, from some row on. */
@@ -52,6 +57,22 @@ FY_INLINE int64_t fy_v_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Weights are prefetched front to back, one stream for the memory (tile_avx2.h), at least a group
+ * of rows ahead. */
+FY_INLINE size_t fy_v_prefetch_ahead(fy_v_matrix w)
+{
+    const size_t group_bytes = FY_V_ROWS * w.row_bytes;
+    return group_bytes > FY_V_PREFETCH_BYTES ? group_bytes : FY_V_PREFETCH_BYTES;
+}
+
+/* What comes after `bytes` from `next` on. */
+FY_INLINE uintptr_t fy_v_prefetch(uintptr_t next, size_t bytes)
+{
+    for (size_t line = 0; line < bytes; line += 64)
+        _mm_prefetch((const char *)(next + line), FY_V_HINT);
+    return next + bytes;
+}
+
 /* --- a few columns --------------------------------------------------------------------------- */
 
 /* s[i]: four parts of the sums of rows i, i + 4, ..  ->  the sums of all rows, in order. */
@@ -66,25 +87,19 @@ FY_INLINE fy_vi fy_v_row_sums(const fy_vi s[4])
  * `first`. */
 typedef void fy_v_vec_fn(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first, int n);
 
-/* The rows lie one after the other: later ones are prefetched front to back, one stream for the
- * memory (tile_avx2.h). */
 FY_INLINE void fy_v_matvec(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin, int64_t row_end,
                            const fy_act *a, int n, size_t block_bytes, int subs, fy_v_vec_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK / subs;
-    const size_t group_bytes = FY_V_ROWS * w.row_bytes;
-    const size_t ahead = group_bytes > FY_V_PREFETCH_BYTES ? group_bytes : FY_V_PREFETCH_BYTES;
     for (int64_t r = row_begin; r < row_end; r += FY_V_ROWS) {
         const int64_t row = fy_v_least(r, row_end - FY_V_ROWS);
-        uintptr_t next = (uintptr_t)w.at + (size_t)row * w.row_bytes + ahead;
+        uintptr_t next = (uintptr_t)w.at + (size_t)row * w.row_bytes + fy_v_prefetch_ahead(w);
         fy_vf acc[FY_V_FEW];
         FY_UNROLL
         for (int c = 0; c < n; c++)
             acc[c] = fy_v_zerof();
         for (int64_t b = 0; b < n_blocks; b++) {
-            for (size_t line = 0; line < FY_V_ROWS * block_bytes; line += 64)
-                _mm_prefetch((const char *)(next + line), _MM_HINT_T0);
-            next += FY_V_ROWS * block_bytes;
+            next = fy_v_prefetch(next, FY_V_ROWS * block_bytes);
             block(acc, fy_v_block_at(w, row, b, block_bytes), a, b * subs, n);
         }
         FY_UNROLL
@@ -175,11 +190,16 @@ FY_INLINE void fy_v_tile_dots(fy_vi s[FY_V_COLS][FY_V_GROUPS], const fy_vi w[FY_
     }
 }
 
-/* The next columns of y over a run: n of them. */
+/* Where the chains of a tile's rows are kept. */
 typedef struct {
-    float *y; /* the column of the first */
-    int64_t ldy;
+    float *at; /* those of the first column */
+    int64_t ld;
     int64_t row[FY_V_GROUPS];
+} fy_v_chains;
+
+/* The next columns over a run: n of them. */
+typedef struct {
+    fy_v_chains from, to; /* before the run and after it */
     const void *tile;
     const fy_act *a;
     int64_t col, first, run; /* the first column; the blocks of 32 */
@@ -194,7 +214,8 @@ FY_INLINE void fy_v_load_chains(fy_vf acc[FY_V_COLS][FY_V_GROUPS], const fy_v_ru
     for (int c = 0; c < n; c++) {
         FY_UNROLL
         for (int g = 0; g < FY_V_GROUPS; g++)
-            acc[c][g] = r->first == 0 ? fy_v_zerof() : fy_v_loadf(r->y + c * r->ldy + r->row[g]);
+            acc[c][g] = r->first == 0 ? fy_v_zerof()
+                                      : fy_v_loadf(r->from.at + c * r->from.ld + r->from.row[g]);
     }
 }
 
@@ -204,7 +225,7 @@ FY_INLINE void fy_v_store_chains(const fy_v_run *r, fy_vf acc[FY_V_COLS][FY_V_GR
     for (int c = 0; c < n; c++) {
         FY_UNROLL
         for (int g = 0; g < FY_V_GROUPS; g++)
-            fy_v_storef(r->y + c * r->ldy + r->row[g], acc[c][g]);
+            fy_v_storef(r->to.at + c * r->to.ld + r->to.row[g], acc[c][g]);
     }
 }
 
@@ -218,43 +239,55 @@ FY_INLINE void fy_v_all_columns(fy_v_run r, int64_t n_cols, fy_v_run_fn *const f
                                 fy_v_block next, size_t bytes)
 {
     static const int takes[4] = {FY_V_COLS, 4, 2, 1};
-    float *const y = r.y;
+    float *const from = r.from.at, *const to = r.to.at;
     const size_t lines = bytes / 64 + 1, all = FY_V_GROUPS * FY_V_ROWS * lines;
     size_t done = 0, line = 0;
     for (int i = 0; i < 4; i++) {
         for (; fn[i] != NULL && n_cols - r.col >= takes[i]; r.col += takes[i]) {
             const size_t end = all * (size_t)(r.col + takes[i]) / (size_t)n_cols;
             for (; done < end; done++) {
-                _mm_prefetch((const char *)(next.at + line * 64), _MM_HINT_T0);
+                _mm_prefetch((const char *)(next.at + line * 64), FY_V_HINT);
                 if (++line == lines) {
                     line = 0;
                     next.at += next.step;
                 }
             }
-            r.y = y + r.col * r.ldy;
+            r.from.at = from + r.col * r.from.ld;
+            r.to.at = to + r.col * r.to.ld;
             fn[i](&r);
         }
     }
 }
 
 FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin,
-                                 int64_t row_end, const fy_act *a, int64_t n_cols, void *tile,
+                                 int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch,
                                  size_t block_bytes, int subs, int above, fy_v_repack_fn *repack,
                                  fy_v_run_fn *const fn[4])
 {
     const int64_t n_blocks = a->k / FY_QK;
-    fy_v_run r = {.y = y, .ldy = ldy, .tile = tile, .a = a, .above = above};
+    void *const tile = scratch;
+    fy_v_run r = {.tile = tile, .a = a, .above = above};
+    fy_v_chains done = {.at = y, .ld = ldy};
+    fy_v_chains rest = {.at = (float *)scratch + FY_V_TILE_BYTES / sizeof(float),
+                        .ld = FY_V_GROUPS * FY_V_ROWS};
     for (int64_t row = row_begin; row < row_end; row += FY_V_GROUPS * FY_V_ROWS) {
+        for (int g = 0; g < FY_V_GROUPS; g++) {
+            done.row[g] = fy_v_least(row + g * FY_V_ROWS, row_end - FY_V_ROWS);
+            rest.row[g] = g * FY_V_ROWS;
+        }
+        if (n_cols > FY_V_REST_COLS)
+            rest = done;
+        r.from = rest;
         r.first = 0;
         do { /* once even without blocks: the sums are zero then */
             r.run = fy_v_least(n_blocks - r.first, FY_V_RUN);
             for (int g = 0; g < FY_V_GROUPS; g++) {
-                r.row[g] = fy_v_least(row + g * FY_V_ROWS, row_end - FY_V_ROWS);
                 for (int64_t b = 0; b < r.run; b += subs)
                     repack(tile, b, g,
-                           fy_v_block_at(w, r.row[g], (r.first + b) / subs, block_bytes));
+                           fy_v_block_at(w, done.row[g], (r.first + b) / subs, block_bytes));
             }
             const bool last = r.first + FY_V_RUN >= n_blocks; /* then the next tile begins */
+            r.to = last ? done : rest;
             const fy_v_block next =
                 fy_v_block_at(w, last ? row + FY_V_GROUPS * FY_V_ROWS : row,
                               last ? 0 : (r.first + FY_V_RUN) / subs, block_bytes);
@@ -286,15 +319,6 @@ FY_INLINE void fy_v_few_columns(float *y, int64_t ldy, fy_v_matrix w, int64_t ro
         break;
     case 5:
         fy_v_matvec(y, ldy, w, row_begin, row_end, a, 5, block_bytes, subs, block);
-        break;
-    case 6:
-        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 6, block_bytes, subs, block);
-        break;
-    case 7:
-        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 7, block_bytes, subs, block);
-        break;
-    case 8:
-        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 8, block_bytes, subs, block);
         break;
 #endif
     default: /* none */

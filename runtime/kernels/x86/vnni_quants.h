@@ -26,6 +26,7 @@
 #define fy_v_set32    FY_V_OP(set1_epi32)
 #define fy_v_add32    FY_V_OP(add_epi32)
 #define fy_v_sub32    FY_V_OP(sub_epi32)
+#define fy_v_add8     FY_V_OP(add_epi8)
 #define fy_v_sub8     FY_V_OP(sub_epi8)
 #define fy_v_mul32    FY_V_OP(mullo_epi32)
 #define fy_v_low32    FY_V_OP(unpacklo_epi32)
@@ -146,13 +147,96 @@ FY_INLINE void fy_v_transpose(fy_vi v[4])
     v[3] = fy_v_high64(b, d);
 }
 
+/* The codes of one sub-block or two that share their bytes, from sub-block s on; [j]: elements 4j
+ * .. 4j+3 of all rows. Whole blocks are put in order before they are taken apart. */
+typedef void fy_v_codes_fn(fy_vi q[2][8], fy_v_block w, int s);
+
 /* The 16 bytes at `offset`, four in a lane. Where only some of v are used, only they are made. */
-FY_INLINE void fy_v_lanes16(fy_vi v[4], fy_v_block w, size_t offset)
+FY_INLINE void fy_v_ordered_bytes(fy_vi v[4], fy_v_block w, size_t offset)
 {
     FY_UNROLL
     for (int i = 0; i < 4; i++)
         v[i] = fy_v_bytes(w, i, offset);
     fy_v_transpose(v);
+}
+
+FY_INLINE void fy_v_codes(fy_vi q[8], fy_v_block w, int s, fy_v_quants_fn *quants)
+{
+    FY_UNROLL
+    for (int half = 0; half < 2; half++) {
+        FY_UNROLL
+        for (int i = 0; i < 4; i++)
+            q[4 * half + i] = quants(w, i, s, half);
+        fy_v_transpose(q + 4 * half);
+    }
+}
+
+/* The low nibbles of v are n vectors of codes, the high ones others. */
+FY_INLINE void fy_v_split_nibbles(fy_vi *low, fy_vi *high, const fy_vi *v, int n)
+{
+    FY_UNROLL
+    for (int i = 0; i < n; i++) {
+        const fy_vi bytes = v[i]; /* low or high may be v */
+        high[i] = fy_v_move_bits(bytes, 4, 0, 15);
+        low[i] = fy_v_move_bits(bytes, 0, 0, 15);
+    }
+}
+
+FY_INLINE void fy_v_codes_q8_0(fy_vi q[2][8], fy_v_block w, int s)
+{
+    fy_v_codes(q[0], w, s, fy_v_quants_q8_0);
+}
+
+FY_INLINE void fy_v_codes_q4_0(fy_vi q[2][8], fy_v_block w, int s)
+{
+    (void)s;
+    fy_v_ordered_bytes(q[0], w, offsetof(fy_block_q4_0, qs));
+    fy_v_split_nibbles(q[0], q[0] + 4, q[0], 4);
+}
+
+FY_INLINE void fy_v_codes_q4_1(fy_vi q[2][8], fy_v_block w, int s)
+{
+    (void)s;
+    fy_v_ordered_bytes(q[0], w, offsetof(fy_block_q4_1, qs));
+    fy_v_split_nibbles(q[0], q[0] + 4, q[0], 4);
+}
+
+FY_INLINE void fy_v_codes_q5_0(fy_vi q[2][8], fy_v_block w, int s)
+{
+    fy_v_codes(q[0], w, s, fy_v_quants_q5_0);
+}
+
+FY_INLINE void fy_v_codes_q5_1(fy_vi q[2][8], fy_v_block w, int s)
+{
+    fy_v_codes(q[0], w, s, fy_v_quants_q5_1);
+}
+
+/* Two sub-blocks have the nibbles of 32 bytes. */
+FY_INLINE void fy_v_codes_q4_k(fy_vi q[2][8], fy_v_block w, int s)
+{
+    const size_t at = offsetof(fy_block_q4_k, qs) + (size_t)(s / 2 * FY_QK);
+    fy_v_ordered_bytes(q[0], w, at);
+    fy_v_ordered_bytes(q[0] + 4, w, at + 16);
+    fy_v_split_nibbles(q[0], q[1], q[0], 8);
+}
+
+FY_INLINE void fy_v_codes_q5_k(fy_vi q[2][8], fy_v_block w, int s)
+{
+    const size_t at = offsetof(fy_block_q5_k, qs) + (size_t)(s / 2 * FY_QK);
+    const fy_vi bit = fy_v_set8((int8_t)(1 << s)), next = fy_v_add8(bit, bit);
+    FY_UNROLL
+    for (int half = 0; half < 2; half++) {
+        fy_vi v[4], fifth[4];
+        fy_v_ordered_bytes(v, w, at + 16 * (size_t)half);
+        fy_v_ordered_bytes(fifth, w, offsetof(fy_block_q5_k, qh) + 16 * (size_t)half);
+        fy_v_split_nibbles(q[0] + 4 * half, q[1] + 4 * half, v, 4);
+        FY_UNROLL
+        for (int i = 0; i < 4; i++) {
+            fy_vi *const low = &q[0][4 * half + i], *const high = &q[1][4 * half + i];
+            *low = fy_v_or(*low, fy_v_sixteen_if(fifth[i], bit));
+            *high = fy_v_or(*high, fy_v_sixteen_if(fifth[i], next));
+        }
+    }
 }
 
 /* --- scales ---------------------------------------------------------------------------------- */
@@ -165,17 +249,14 @@ typedef void fy_v_scales_fn(fy_v_scales *out, fy_v_block w);
 
 FY_INLINE void fy_v_scales_d(fy_v_scales *out, fy_v_block w)
 {
-    fy_vi v[4];
-    fy_v_lanes16(v, w, 0);
-    out->d[0] = fy_v_widen_f16(v[0]);
+    out->d[0] = fy_v_widen_f16(fy_v_load_dwords(w.at, w.step));
 }
 
 FY_INLINE void fy_v_scales_dm(fy_v_scales *out, fy_v_block w)
 {
-    fy_vi v[4];
-    fy_v_lanes16(v, w, 0);
-    out->d[0] = fy_v_widen_f16(v[0]);
-    out->m[0] = fy_v_widen_f16(fy_v_shr32(v[0], 16));
+    const fy_vi both = fy_v_load_dwords(w.at, w.step);
+    out->d[0] = fy_v_widen_f16(both);
+    out->m[0] = fy_v_widen_f16(fy_v_shr32(both, 16));
 }
 
 /* Bytes s of `scale` and `min` are those of four sub-blocks. */
@@ -198,7 +279,7 @@ FY_INLINE void fy_v_scales_k(fy_v_scales *out, fy_v_block w)
 {
     const fy_vi six = fy_v_set8(63), four = fy_v_set8(15);
     fy_vi v[4];
-    fy_v_lanes16(v, w, 0);
+    fy_v_ordered_bytes(v, w, 0);
     const fy_vf d = fy_v_widen_f16(v[0]);
     const fy_vf dmin = fy_v_mulf(fy_v_widen_f16(fy_v_shr32(v[0], 16)), fy_v_setf(-1.0f));
     fy_v_put_k_scales(out, 0, d, dmin, fy_v_and(v[1], six), fy_v_and(v[2], six));

@@ -66,16 +66,4 @@ FY_INLINE fy_lanes fy_l_clamp(fy_lanes v, float low, float high)
     return fy_l_max(fy_l_set(low), fy_l_min(fy_l_set(high), v));
 }
 
-FY_INLINE fy_lanes fy_l_power_of_two(fy_l_ints n)
-{
-    return fy_l_floats_of(FY_X(slli_epi32)(FY_X(add_epi32)(n, FY_X(set1_epi32)(127)), 23));
-}
-
-/* p * 2^n by two factors, each of which is a number. */
-FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
-{
-    const fy_l_ints exponent = FY_X(cvtps_epi32)(n), half = FY_X(srai_epi32)(exponent, 1);
-    return p * fy_l_power_of_two(half) * fy_l_power_of_two(FY_X(sub_epi32)(exponent, half));
-}
-
 #endif
