@@ -74,6 +74,11 @@ int fy_api_params(const void *given, void *known, size_t least, const char *name
 /* For ferry_..._params_init: as much of the defaults as the caller's struct has room for. */
 void fy_api_params_init(void *p, size_t struct_size, const void *defaults, size_t size);
 
+/* What is inside a session's handle: its model, the session, and what stops it when it is cancelled. */
+ferry_model *fy_api_session_model(const ferry_session *session);
+fy_session *fy_api_session_of(ferry_session *session);
+fy_eval_sinks fy_api_session_sinks(ferry_session *session);
+
 /* Flags outside `known` belong to a later version. */
 int fy_api_flags(uint32_t flags, uint32_t known, fy_err *e);
 

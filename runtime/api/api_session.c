@@ -119,8 +119,11 @@ static int read_params(const ferry_session_params *given, fy_session_params *out
     if (fy_api_params(given, &p, FY_API_UP_TO(ferry_session_params, type_v), "ferry_session_params",
                       e) != 0)
         return -1;
-    *out = (fy_session_params){
-        .n_ctx = p.n_ctx, .n_batch = p.n_batch, .n_threads = p.n_threads, .n_seq = p.n_seq};
+    *out = (fy_session_params){.n_ctx = p.n_ctx,
+                               .n_batch = p.n_batch,
+                               .n_threads = p.n_threads,
+                               .n_seq = p.n_seq,
+                               .n_logits = p.n_logits};
     return kv_type(p.type_k, "type_k", &out->type_k, e) != 0
                ? -1
                : kv_type(p.type_v, "type_v", &out->type_v, e);
@@ -249,6 +252,21 @@ static int stop_if_cancelled(void *user, uint32_t layer, const float *x, uint32_
         return 0;
     atomic_store_explicit(&session->cancelled, false, memory_order_relaxed);
     return fy_fail(e, FY_EINTR, "cancelled");
+}
+
+ferry_model *fy_api_session_model(const ferry_session *session)
+{
+    return session->model;
+}
+
+fy_session *fy_api_session_of(ferry_session *session)
+{
+    return session->s;
+}
+
+fy_eval_sinks fy_api_session_sinks(ferry_session *session)
+{
+    return (fy_eval_sinks){.hidden = stop_if_cancelled, .user = session};
 }
 
 static int check_count(const ferry_session *session, size_t n, fy_err *e)

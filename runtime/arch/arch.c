@@ -1,6 +1,6 @@
 /* The list of families, and what their tables of tensor rows mean: names, shapes, and which row of
  * a checkpoint's tensor becomes which row of the GGUF tensor. */
-#include "arch/arch.h"
+#include "arch/graph_io.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +21,9 @@
     X(gemma)        \
     X(gemma2)       \
     X(gemma3)       \
+    X(gemma3n)      \
+    X(gemma4)       \
+    X(gemma4_12b)   \
     X(chatglm)      \
     X(glm)          \
     X(glm4)         \
@@ -39,12 +42,32 @@
     X(minicpm)      \
     X(granite)      \
     X(granitemoe)   \
+    X(granite4h)    \
+    X(granite4hmoe) \
+    X(granite4)     \
+    X(granite4moe)  \
+    X(falcon_h1)    \
+    X(nemotron_h)   \
+    X(qwen35)       \
     X(smollm3)      \
     X(smallthinker) \
     X(bamboo)       \
     X(olmo2)        \
+    X(olmo3)        \
+    X(exaone4)      \
+    X(hunyuan)      \
+    X(ernie4_5)     \
+    X(ministral3)   \
+    X(lfm2)         \
+    X(lfm2moe)      \
+    X(lfm3)         \
     X(olmoe)        \
     X(prosparse)    \
+    X(gpt_oss)      \
+    X(rwkv5)        \
+    X(rwkv6)        \
+    X(rwkv7)        \
+    X(minicpm3)     \
     /* end */
 
 #define DECLARE(name) extern const fy_family fy_family_##name;
@@ -95,6 +118,19 @@ const fy_fused_row fy_fused_rows[] = {
     {FY_T_ATTN_QKV, {{FY_T_ATTN_Q, FY_D_Q}, {FY_T_ATTN_K, FY_D_K}, {FY_T_ATTN_V, FY_D_V}}},
     {FY_T_ATTN_QKV_B, {{FY_T_ATTN_Q_B, FY_D_Q}, {FY_T_ATTN_K_B, FY_D_K}, {FY_T_ATTN_V_B, FY_D_V}}},
     {FY_T_FFN_GATE_UP, {{FY_T_FFN_GATE, FY_D_FF}, {FY_T_FFN_UP, FY_D_FF}}},
+    {FY_T_MIX_LERP_5,
+     {{FY_T_MIX_LERP_W, FY_D_EMBD},
+      {FY_T_MIX_LERP_K, FY_D_EMBD},
+      {FY_T_MIX_LERP_V, FY_D_EMBD},
+      {FY_T_MIX_LERP_R, FY_D_EMBD},
+      {FY_T_MIX_LERP_G, FY_D_EMBD}}},
+    {FY_T_MIX_LERP_6,
+     {{FY_T_MIX_LERP_R, FY_D_EMBD},
+      {FY_T_MIX_LERP_W, FY_D_EMBD},
+      {FY_T_MIX_LERP_K, FY_D_EMBD},
+      {FY_T_MIX_LERP_V, FY_D_EMBD},
+      {FY_T_MIX_LERP_A, FY_D_EMBD},
+      {FY_T_MIX_LERP_G, FY_D_EMBD}}},
 };
 const size_t fy_n_fused_rows = sizeof fy_fused_rows / sizeof fy_fused_rows[0];
 
@@ -105,12 +141,18 @@ uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d)
         return hp->n_vocab;
     case FY_D_EMBD:
         return hp->n_embd;
+    case FY_D_EMBD_3:
+        return 3 * (uint64_t)hp->n_embd;
+    case FY_D_CONV:
+        return hp->conv_len;
     case FY_D_FF:
         return hp->n_ff;
     case FY_D_FF_2:
         return 2 * (uint64_t)hp->n_ff;
     case FY_D_Q:
         return (uint64_t)hp->n_head * hp->head_dim;
+    case FY_D_Q_2:
+        return 2 * fy_dim_of(hp, FY_D_Q);
     case FY_D_K:
         return (uint64_t)hp->n_head_kv * hp->head_dim;
     case FY_D_V:
@@ -121,6 +163,16 @@ uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d)
         return (uint64_t)hp->n_head * hp->head_dim_v;
     case FY_D_HEAD:
         return hp->head_dim;
+    case FY_D_Q_RANK:
+        return hp->q_lora_rank;
+    case FY_D_KV_RANK:
+        return hp->kv_lora_rank;
+    case FY_D_KV_A:
+        return (uint64_t)hp->kv_lora_rank + hp->n_rot;
+    case FY_D_KV_B:
+        return (uint64_t)hp->n_head * (hp->head_dim - hp->n_rot + hp->head_dim_v);
+    case FY_D_HEADS:
+        return hp->n_head;
     case FY_D_ROT2:
         return hp->n_rot / 2;
     case FY_D_CTX:
@@ -137,8 +189,58 @@ uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d)
         return hp->n_ff_shexp;
     case FY_D_FF_SHEXP_2:
         return 2 * (uint64_t)hp->n_ff_shexp;
+    case FY_D_PL:
+        return hp->n_embd_pl;
+    case FY_D_PL_ALL:
+        return (uint64_t)hp->n_layer * hp->n_embd_pl;
+    case FY_D_WKV_HEADS:
+        return hp->wkv_head != 0 ? hp->n_embd / hp->wkv_head : 0;
+    case FY_D_WKV:
+        return hp->wkv_head;
+    case FY_D_RANK_MIX:
+        return hp->n_rank_mix;
+    case FY_D_RANK_MIX_5:
+        return 5 * (uint64_t)hp->n_rank_mix;
+    case FY_D_RANK_DECAY:
+        return hp->n_rank_decay;
+    case FY_D_RANK_ICLR:
+        return hp->n_rank_iclr;
+    case FY_D_RANK_VALUE:
+        return hp->n_rank_value;
+    case FY_D_RANK_GATE:
+        return hp->n_rank_gate;
+    case FY_D_SSM_IN:
+        return hp->ssm_inner + fy_dim_of(hp, FY_D_SSM_CHANNELS) + hp->ssm_heads;
+    case FY_D_SSM_CHANNELS:
+        return hp->ssm_inner + 2 * (uint64_t)hp->ssm_groups * hp->ssm_state;
+    case FY_D_SSM_CONV:
+        return hp->ssm_conv;
+    case FY_D_SSM_HEADS:
+        return hp->ssm_heads;
+    case FY_D_SSM_GROUPS:
+        return hp->ssm_groups;
+    case FY_D_SSM_GROUP:
+        return hp->ssm_groups != 0 ? hp->ssm_inner / hp->ssm_groups : 0;
+    case FY_D_SSM_INNER:
+        return hp->ssm_inner;
+    case FY_D_SSM_HEAD:
+        return hp->ssm_heads != 0 ? hp->ssm_inner / hp->ssm_heads : 0;
+    case FY_D_VOCAB_PL:
+        return hp->n_vocab_pl != 0 ? hp->n_vocab_pl : hp->n_vocab;
+    case FY_D_ALTUP:
+        return hp->n_altup;
+    case FY_D_ALTUP_1:
+        return hp->n_altup > 0 ? hp->n_altup - 1 : 0;
+    case FY_D_ALTUP_2:
+        return (uint64_t)hp->n_altup * hp->n_altup;
+    case FY_D_LAUREL:
+        return hp->n_laurel;
     case FY_D_ONE:
         return 1;
+    case FY_D_5:
+        return 5;
+    case FY_D_6:
+        return 6;
     case FY_D_END:
         break;
     }
@@ -190,6 +292,8 @@ bool fy_row_is_layer(const fy_tensor_row *row)
 
 bool fy_row_is_there(const fy_hparams *hp, const fy_tensor_row *row)
 {
+    if (row->slot == FY_T_PL_NORM && hp->n_embd_pl == 0)
+        return false;
     for (uint32_t i = 0; i < count_dims(row->dims); i++) {
         if (fy_dim_of(hp, row->dims[i]) == 0)
             return false;
@@ -197,18 +301,62 @@ bool fy_row_is_there(const fy_hparams *hp, const fy_tensor_row *row)
     return true;
 }
 
-bool fy_row_is_stacked(const fy_tensor_row *row)
+bool fy_row_is_in_layer(const fy_hparams *hp, const fy_tensor_row *row, uint32_t layer)
 {
-    return row->hf != NULL && strstr(row->hf, EXPERT_MARK) != NULL;
+    const fy_slot s = row->slot;
+    if (s == FY_T_ATTN_V && hp->k_is_v && !fy_layer_has_window(hp, layer))
+        return false;
+    if (s >= FY_T_ATTN_QKV && s <= FY_T_ATTN_SINKS)
+        return !fy_layer_in(&hp->no_attn_layers, layer);
+    if (s >= FY_T_CONV_IN && s <= FY_T_CONV_OUT)
+        return fy_layer_in(&hp->no_attn_layers, layer);
+    if (s >= FY_T_SSM_IN && s <= FY_T_SSM_OUT)
+        return fy_layer_has_state(hp, layer);
+    if (s >= FY_T_FFN_NORM && s <= FY_T_FFN_DOWN_SHEXP && fy_layer_in(&hp->no_ffn_layers, layer))
+        return false;
+    if (s >= FY_T_FFN_GATE && s <= FY_T_FFN_DOWN_B)
+        return hp->n_expert == 0 || layer < hp->n_dense_layers;
+    if (s >= FY_T_FFN_ROUTER && s <= FY_T_FFN_DOWN_SHEXP)
+        return layer >= hp->n_dense_layers;
+    return layer > 0 || s < FY_T_MIX_VALUE_0 || s > FY_T_MIX_VALUE_2;
+}
+
+bool fy_row_is_unused(const fy_hparams *hp, const fy_tensor_row *row, uint32_t layer)
+{
+    const fy_slot s = row->slot;
+    return (s == FY_T_ATTN_K || s == FY_T_ATTN_K_NORM || s == FY_T_ATTN_V) &&
+           fy_kv_owner(hp, layer) != layer;
+}
+
+/* "x_{rwkvag}": the letters of several sources; NULL: it is not such a name. */
+static const char *letters_of(const char *pattern, size_t *n)
+{
+    const char *open = strchr(pattern, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
+    *n = close != NULL ? (size_t)(close - open - 1) : 0;
+    return close != NULL ? open + 1 : NULL;
+}
+
+uint32_t fy_row_n_stacked(const fy_hparams *hp, const fy_tensor_row *row)
+{
+    size_t n;
+    if (row->hf == NULL)
+        return 0;
+    return letters_of(row->hf, &n) != NULL        ? (uint32_t)n
+           : strstr(row->hf, EXPERT_MARK) != NULL ? (uint32_t)fy_dim_of(hp, row->dims[0])
+                                                  : 0;
 }
 
 void fy_row_expert_name(const char *pattern, uint32_t layer, uint32_t expert,
                         char out[FY_ROW_NAME_BYTES])
 {
-    size_t n = 0;
+    size_t n = 0, n_letters;
+    const char *letters = letters_of(pattern, &n_letters);
     while (*pattern != '\0' && n + 1 < FY_ROW_NAME_BYTES) {
         bool is_layer = strncmp(pattern, LAYER_MARK, strlen(LAYER_MARK)) == 0;
-        if (is_layer || strncmp(pattern, EXPERT_MARK, strlen(EXPERT_MARK)) == 0) {
+        if (letters != NULL && pattern + 1 == letters) {
+            out[n++] = letters[expert < n_letters ? expert : 0];
+            pattern = letters + n_letters + 1;
+        } else if (is_layer || strncmp(pattern, EXPERT_MARK, strlen(EXPERT_MARK)) == 0) {
             int k = snprintf(out + n, FY_ROW_NAME_BYTES - n, "%u", is_layer ? layer : expert);
             n += k > 0 ? (size_t)k : 0;
             pattern += strlen(LAYER_MARK);
@@ -269,6 +417,62 @@ const fy_tensor_row *fy_row_of_gguf(const fy_family *f, fy_span name, uint32_t *
     return NULL;
 }
 
+/* --- files with a row for each neuron --- */
+
+static const fy_tensor_row neuron_rows[] = {
+    {FY_T_FFN_DOWN_T,
+     "blk.%u.ffn_down_t.weight",
+     NULL,
+     {FY_D_FF, FY_D_EMBD},
+     FY_X_TRANSPOSE,
+     .hf_dims = {FY_D_EMBD, FY_D_FF},
+     .flags = FY_ROW_MATRIX | FY_ROW_OPTIONAL},
+    {FY_T_FFN_DOWN_B,
+     "blk.%u.ffn_down_t.bias",
+     NULL,
+     {FY_D_EMBD},
+     FY_X_COPY,
+     .flags = FY_ROW_OPTIONAL},
+    {FY_T_FFN_PRED_1,
+     "blk.%u.fc1.weight",
+     NULL,
+     {FY_D_ONE, FY_D_EMBD},
+     FY_X_COPY,
+     .flags = FY_ROW_MATRIX | FY_ROW_OPTIONAL},
+    {FY_T_FFN_PRED_2,
+     "blk.%u.fc2.weight",
+     NULL,
+     {FY_D_FF, FY_D_ONE},
+     FY_X_COPY,
+     .flags = FY_ROW_MATRIX | FY_ROW_OPTIONAL},
+};
+enum { N_NEURON_ROWS = sizeof neuron_rows / sizeof neuron_rows[0] };
+
+/* RWKV's channel mix is another network. */
+static bool has_neuron_rows(const fy_family *f)
+{
+    return fy_row_of_slot(f, FY_T_FFN_DOWN) != NULL && fy_row_of_slot(f, FY_T_MIX_OUT) == NULL;
+}
+
+const fy_tensor_row *fy_row_by_neuron(const fy_family *f, fy_slot slot)
+{
+    if (!has_neuron_rows(f))
+        return NULL;
+    return slot == FY_T_FFN_DOWN     ? &neuron_rows[0]
+           : slot == FY_T_FFN_DOWN_B ? &neuron_rows[1]
+                                     : NULL;
+}
+
+const fy_tensor_row *fy_neuron_row_of_gguf(const fy_family *f, fy_span name, uint32_t *layer)
+{
+    *layer = 0;
+    for (int i = 0; i < N_NEURON_ROWS && has_neuron_rows(f); i++) {
+        if (match(neuron_rows[i].gguf, name, layer))
+            return &neuron_rows[i];
+    }
+    return NULL;
+}
+
 /* --- transforms --- */
 
 bool fy_transform_is_computed(fy_transform x)
@@ -278,7 +482,7 @@ bool fy_transform_is_computed(fy_transform x)
 
 bool fy_transform_is_transpose(fy_transform x)
 {
-    return x >= FY_X_TRANSPOSE && x <= FY_X_TRANSPOSE_SECOND_HALF;
+    return x >= FY_X_TRANSPOSE && x <= FY_X_TRANSPOSE_ODD;
 }
 
 /* Row r of neighbours (2j + half) was row half * head_dim/2 + j of halves. */
@@ -330,6 +534,27 @@ static uint64_t codegen(const fy_hparams *hp, uint64_t r, uint64_t part)
     return r / rows * 3 * rows + part * rows + r % rows;
 }
 
+/* Value head v Hk + k was k Hv / Hk + v: `per_head` rows each. */
+static uint64_t from_grouped(const fy_hparams *hp, uint64_t r, uint64_t per_head)
+{
+    const uint64_t head = r / per_head, per_key = hp->ssm_heads / hp->ssm_groups;
+    const uint64_t was = head % hp->ssm_groups * per_key + head / hp->ssm_groups;
+    return was * per_head + r % per_head;
+}
+
+uint64_t fy_value_column(const fy_hparams *hp, uint64_t column)
+{
+    return from_grouped(hp, column, fy_dim_of(hp, FY_D_SSM_HEAD));
+}
+
+static uint64_t value_row(const fy_hparams *hp, const fy_tensor_row *row, uint64_t r)
+{
+    const uint64_t qk = 2 * (uint64_t)hp->ssm_groups * hp->ssm_state;
+    if (row->transform != FY_X_VALUE_QKV)
+        return from_grouped(hp, r, fy_dim_of(hp, row->dims[0]) / hp->ssm_heads);
+    return r < qk ? r : qk + fy_value_column(hp, r - qk);
+}
+
 /* Blocks of n rows out of blocks of 2 n. */
 static uint64_t half_of(const fy_hparams *hp, const fy_tensor_row *row, uint64_t r, uint64_t half)
 {
@@ -370,15 +595,32 @@ uint64_t fy_transform_row(const fy_hparams *hp, const fy_tensor_row *row, uint64
         return half_of(hp, row, r, 0);
     case FY_X_SECOND_HALF:
         return half_of(hp, row, r, 1);
+    case FY_X_EVEN:
+        return 2 * r;
+    case FY_X_ODD:
+        return 2 * r + 1;
+    case FY_X_VALUE_ROWS:
+    case FY_X_VALUE_NEG_EXP:
+    case FY_X_VALUE_QKV:
+        return value_row(hp, row, r);
     case FY_X_COPY:
+    case FY_X_PAD_ROWS:
     case FY_X_ADD_ONE:
+    case FY_X_ONE_MINUS:
+    case FY_X_SPREAD:
+    case FY_X_EXP_SPREAD:
+    case FY_X_NEG_EXP:
+    case FY_X_VALUE_COLUMNS:
     case FY_X_LLAMA3_FREQS:
     case FY_X_LONG_FACTORS:
     case FY_X_SHORT_FACTORS:
+    case FY_X_PART_FREQS:
     case FY_X_ZEROS:
     case FY_X_TRANSPOSE:
     case FY_X_TRANSPOSE_FIRST_HALF:
     case FY_X_TRANSPOSE_SECOND_HALF:
+    case FY_X_TRANSPOSE_EVEN:
+    case FY_X_TRANSPOSE_ODD:
         break;
     }
     return r;

@@ -185,9 +185,25 @@ bool fy_chunk_same_range(const fy_chunk_info *a, const fy_chunk_info *b)
 
 const char *fy_cut_refusal(const fy_hparams *hp)
 {
+    if (hp->ssm_place == FY_SSM_DELTA)
+        return "its gated delta nets have a state, which the graphs do not hold yet";
+    if (hp->ssm_inner > 0)
+        return "its Mamba-2 mixers have a state, which the graphs do not hold yet";
+    if (hp->conv_len > 0)
+        return "its short convolutions have a state, which the graphs do not hold yet";
+    if (hp->n_embd_pl > 0)
+        return "each layer gets a part of every token from a table (per-layer embeddings), which "
+               "the "
+               "graphs have no input for yet";
+    if (!fy_layers_alike(hp))
+        return "its layers differ in size or share keys and values, which the graphs do not have yet";
+    if (hp->kv_lora_rank > 0)
+        return "its attention is latent, which the graphs do not compute";
     if (hp->n_expert > 0)
         return "it is a mixture of experts: which weights a token needs is known only at run time, "
                "and the graphs of the NPU are fixed";
+    if (hp->act == FY_ACT_SWIGLU_OAI)
+        return "its feed-forward network is clamped (swiglu_oai), which the graphs do not compute";
     return NULL;
 }
 

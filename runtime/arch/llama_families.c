@@ -42,6 +42,49 @@ const fy_family fy_family_mistral = {
     ROWS(mistral_rows),
 };
 
+/* Ministral 3: YaRN whose magnitude mscale_all_dim takes back, and queries that grow with their
+ * position. Its wrapper, Mistral3ForConditionalGeneration, also holds models of Mistral's class:
+ * the model_type inside tells. */
+static const fy_tensor_row plain_rows[] = {
+    ROW_TOKEN_EMBD, ROW_ATTN_NORM, ROWS_ATTN(FY_X_PERMUTE_Q, FY_X_PERMUTE_K),
+    ROW_FFN_NORM,   ROWS_FFN,      ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+const fy_family fy_family_ministral3 = {
+    .name = "ministral3",
+    .gguf_arch = "mistral3",
+    CLASSES("Ministral3ForCausalLM"),
+    .defaults = {SIZES(131072, 262144, 4096, 34, 32, 14336), .n_head_kv = 8, .head_dim = 128,
+                 RMS(1e-5F, 1e6F)},
+    .rope = FY_ROPE_NORM,
+    ROWS(plain_rows),
+    .rope_keys = STRINGS("llama_4_scaling_beta"),
+    WINDOW_KEYS("sliding_window"), /* absent or null: none */
+};
+
+/* ERNIE 4.5 (dense): the checkpoint rotates neighbours already, nothing is permuted. */
+static const fy_tensor_row ernie4_5_rows[] = {
+    ROW_TOKEN_EMBD,  ROW_ATTN_NORM, ROWS_ATTN(FY_X_COPY, FY_X_COPY), ROW_FFN_NORM, ROWS_FFN,
+    ROW_OUTPUT_NORM, ROW_OUTPUT,
+};
+
+static const fy_config_rule ernie4_5_rules[] = {
+    {"use_bias", "false", NULL}, /* other readers know no place for them */
+};
+
+const fy_family fy_family_ernie4_5 = {
+    .name = "ernie4_5",
+    .gguf_arch = "ernie4_5",
+    CLASSES("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"),
+    .defaults = {SIZES(103424, 131072, 1024, 18, 16, 3072), .n_head_kv = 2, .head_dim = 128,
+                 RMS(1e-5F, 500000)},
+    .tied_default = true,
+    .rope = FY_ROPE_NORM,
+    ROWS(ernie4_5_rows),
+    RULES(ernie4_5_rules),
+};
+
 /* InternLM 3: a flag for the biases of q, k, v and another for those of the rest. */
 static const fy_tensor_row internlm3_rows[] = {
     ROW_TOKEN_EMBD,
@@ -67,12 +110,6 @@ const fy_family fy_family_internlm3 = {
 /* ProSparse: Llama 2 whose gate passes values above a threshold only, under a class name of its
  * own when its config.json does not say LlamaForCausalLM. Another model with that name computes
  * sparse attention: the activation tells them apart. */
-static const fy_tensor_row plain_rows[] = {
-    ROW_TOKEN_EMBD, ROW_ATTN_NORM, ROWS_ATTN(FY_X_PERMUTE_Q, FY_X_PERMUTE_K),
-    ROW_FFN_NORM,   ROWS_FFN,      ROW_OUTPUT_NORM,
-    ROW_OUTPUT,
-};
-
 static const fy_config_rule prosparse_rules[] = {{"hidden_act", "\"fatrelu\"", "\"silu\""}};
 
 const fy_family fy_family_prosparse = {
@@ -134,6 +171,7 @@ const fy_family fy_family_granite = {
     CLASSES("GraniteForCausalLM"),
     .defaults = {LLAMA_DEFAULTS},
     .rope = FY_ROPE_NORM,
+    .rope_switch = true,
     ROWS(llama_rows),
     KEYS(granite_keys),
     RULES(granite_rules),
@@ -167,6 +205,60 @@ const fy_family fy_family_minicpm = {
     .rope = FY_ROPE_NORM,
     ROWS(minicpm_rows),
     KEYS(minicpm_keys),
+};
+
+/* MiniCPM3: latent attention, whose inner norms have an epsilon of their own, and the scales of
+ * MiniCPM, which llama.cpp has as constants. Halves of the rotated elements rotate. */
+#define LATENT(slot, gguf, hf, rows, cols) COPY(slot, "blk.%u." gguf, H_ATTN hf, rows, cols)
+#define LATENT_NORM(slot, gguf, hf, dim)   VECTOR(slot, "blk.%u." gguf, H_ATTN hf, dim, FY_X_COPY)
+
+static const fy_tensor_row minicpm3_rows[] = {
+    ROW_TOKEN_EMBD,
+    ROWS_LONGROPE,
+    ROW_ATTN_NORM,
+    LATENT(FY_T_ATTN_Q_DOWN, "attn_q_a", "q_a_proj", FY_D_Q_RANK, FY_D_EMBD),
+    LATENT_NORM(FY_T_ATTN_Q_LATENT_NORM, "attn_q_a_norm", "q_a_layernorm", FY_D_Q_RANK),
+    LATENT(FY_T_ATTN_Q_UP, "attn_q_b", "q_b_proj", FY_D_Q, FY_D_Q_RANK),
+    LATENT(FY_T_ATTN_KV_DOWN, "attn_kv_a_mqa", "kv_a_proj_with_mqa", FY_D_KV_A, FY_D_EMBD),
+    LATENT_NORM(FY_T_ATTN_KV_LATENT_NORM, "attn_kv_a_norm", "kv_a_layernorm", FY_D_KV_RANK),
+    LATENT(FY_T_ATTN_KV_UP, "attn_kv_b", "kv_b_proj", FY_D_KV_B, FY_D_KV_RANK),
+    ROW_ATTN_OUT,
+    ROW_FFN_NORM,
+    ROWS_FFN,
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+static const fy_config_key minicpm3_keys[] = {
+    {"qk_nope_head_dim", FIELD(head_dim), FY_OP_SET, 64, NULL},
+    {"qk_rope_head_dim", FIELD(n_rot), FY_OP_SET, 32, NULL},
+    {"qk_rope_head_dim", FIELD(head_dim), FY_OP_ADD, 32, NULL},
+    {"v_head_dim", FIELD(head_dim_v), FY_OP_SET, 0, NULL},
+    {"scale_emb", FIELD(embedding_scale), FY_OP_SET, 12, NULL},
+    {"scale_depth", FIELD(residual_scale), FY_OP_OVER_SQRT_LAYERS, 1.4, NULL},
+    {"dim_model_base", FIELD(logit_scale), FY_OP_EMBD_OVER, 256, NULL},
+};
+
+static const fy_config_rule minicpm3_rules[] = {
+    {"attention_bias", "false", NULL}, {"mlp_bias", "false", NULL},     {"scale_emb", "12", NULL},
+    {"scale_depth", "1.4", NULL},      {"dim_model_base", "256", NULL},
+};
+
+const fy_family fy_family_minicpm3 = {
+    .name = "minicpm3",
+    .gguf_arch = "minicpm3",
+    CLASSES("MiniCPM3ForCausalLM"),
+    .defaults = {SIZES(73448, 32768, 2560, 62, 40, 6400), .n_head_kv = 40, .head_dim = 96,
+                 .n_rot = 32, .q_lora_rank = 768, .kv_lora_rank = 256, .latent_eps = 1e-6F,
+                 RMS(1e-5F, 10000), .rope_scaling = FY_ROPE_SCALING_LONGROPE,
+                 .embedding_scale = 12},
+    .tied_default = true,
+    .rope = FY_ROPE_NEOX,
+    .depth_scale = 1.4F,
+    .base_width = 256,
+    ROWS(minicpm3_rows),
+    KEYS(minicpm3_keys),
+    RULES(minicpm3_rules),
 };
 
 /* Baichuan 7B of the first generation: q, k, v in one tensor, no grouped heads. The later ones
@@ -275,6 +367,37 @@ const fy_family fy_family_qwen3 = {
     .window_flag = "use_sliding_window",
 };
 
+/* Hunyuan dense: q and k are rotated, then normed. theta grows once by alpha, which config.json
+ * calls "dynamic" scaling. */
+static const fy_tensor_row hunyuan_rows[] = {
+    ROW_TOKEN_EMBD,
+    ROW_ATTN_NORM,
+    ROWS_ATTN_BIAS(FY_X_COPY, FY_X_COPY, "attention_bias"),
+    VECTOR(FY_T_ATTN_Q_NORM, "blk.%u.attn_q_norm", H_ATTN "query_layernorm", FY_D_HEAD, FY_X_COPY),
+    VECTOR(FY_T_ATTN_K_NORM, "blk.%u.attn_k_norm", H_ATTN "key_layernorm", FY_D_HEAD, FY_X_COPY),
+    ROW_FFN_NORM,
+    ROWS_FFN,
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+static const fy_config_rule hunyuan_rules[] = {
+    {"use_qk_norm", "true", NULL},
+    {"use_cla", "false", NULL}, /* layers that share keys and values */
+};
+
+const fy_family fy_family_hunyuan = {
+    .name = "hunyuan_v1_dense",
+    .gguf_arch = "hunyuan-dense",
+    CLASSES("HunYuanDenseV1ForCausalLM"),
+    .defaults = {SIZES(290943, 2048, 4096, 32, 32, 11008), RMS(1e-5F, 10000)},
+    .rope = FY_ROPE_NEOX,
+    .norm_rotated = true,
+    .rope_keys = STRINGS("alpha"),
+    ROWS(hunyuan_rows),
+    RULES(hunyuan_rules),
+};
+
 /* OLMo 2: attention and feed-forward read the residual stream itself, and what they add to it
  * is normed; RMS norms over the whole of q and of k. */
 static const fy_tensor_row olmo2_rows[] = {
@@ -293,7 +416,46 @@ const fy_family fy_family_olmo2 = {
     CLASSES("Olmo2ForCausalLM"),
     .defaults = {SIZES(50304, 2048, 4096, 32, 32, 11008), RMS(1e-5F, 10000)},
     .rope = FY_ROPE_NEOX,
+    .swa_unscaled = true,
+    .lists_swa_layers = true,
     ROWS(olmo2_rows),
+};
+
+/* OLMo 3: windows in three of four layers, and YaRN in the others alone. */
+const fy_family fy_family_olmo3 = {
+    .name = "olmo3",
+    .gguf_arch = "olmo2",
+    CLASSES("Olmo3ForCausalLM"),
+    .defaults = {SIZES(50304, 2048, 4096, 32, 32, 11008), .n_swa = 4096, RMS(1e-5F, 500000)},
+    .rope = FY_ROPE_NEOX,
+    .full_attention = {.period = 4},
+    .swa_unscaled = true,
+    ROWS(olmo2_rows),
+};
+
+/* EXAONE 4: OLMo 2's order with norms of each head. With a window (32B) only the layers that have
+ * it rotate. */
+static const fy_tensor_row exaone4_rows[] = {
+    ROW_TOKEN_EMBD,
+    ROW_ROPE_FREQS,
+    ROWS_ATTN_NORMED(FY_D_HEAD, FY_D_HEAD),
+    ROW_ATTN_POST_NORM("post_attention_layernorm"),
+    ROWS_FFN,
+    ROW_FFN_POST_NORM("post_feedforward_layernorm"),
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+const fy_family fy_family_exaone4 = {
+    .name = "exaone4",
+    .gguf_arch = "exaone4",
+    CLASSES("Exaone4ForCausalLM"),
+    .defaults = {SIZES(102400, 2048, 4096, 32, 32, 16384), .n_head_kv = 32, .n_swa = 4096,
+                 RMS(1e-5F, 10000)},
+    .rope = FY_ROPE_NEOX,
+    .full_attention = {.period = 4},
+    .nope_is_full = true,
+    ROWS(exaone4_rows),
 };
 
 /* Phi-3, Phi-3.5, Phi-4 and Phi-4-mini: q, k and v in one matrix, gate and up in another,

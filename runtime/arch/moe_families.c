@@ -1,63 +1,6 @@
-/* Families with experts instead of one feed-forward network. A checkpoint holds one matrix per
- * expert, or all experts of a layer in one tensor, gate rows above up rows; that tensor may be
- * transposed. Which form it is follows from the names and shapes that are there. */
-#include "arch/tensor_rows.h"
-
-/* hf: the tensor's name within its layer; what follows `more`: the source's dimensions. */
-#define EXPERTS_ROW(slot, gguf, hf, rows, cols, transform, more, ...)                      \
-    {                                                                                      \
-        slot, "blk.%u." gguf ".weight", HF_LAYER hf, {FY_D_EXPERT, rows, cols}, transform, \
-            FY_ROW_MATRIX | (more), .hf_dims = {                                           \
-                __VA_ARGS__                                                                \
-            }                                                                              \
-    }
-#define GATE_EXPS(hf, x, more, ...)                                                       \
-    EXPERTS_ROW(FY_T_FFN_GATE_EXPS, "ffn_gate_exps", hf, FY_D_FF_EXP, FY_D_EMBD, x, more, \
-                __VA_ARGS__)
-#define UP_EXPS(hf, x, more, ...) \
-    EXPERTS_ROW(FY_T_FFN_UP_EXPS, "ffn_up_exps", hf, FY_D_FF_EXP, FY_D_EMBD, x, more, __VA_ARGS__)
-#define DOWN_EXPS(hf, x, more, ...)                                                       \
-    EXPERTS_ROW(FY_T_FFN_DOWN_EXPS, "ffn_down_exps", hf, FY_D_EMBD, FY_D_FF_EXP, x, more, \
-                __VA_ARGS__)
-
-/* One tensor per expert: %e in the name is its number. */
-#define ROW_GATE_EACH(hf) GATE_EXPS(hf, FY_X_COPY, 0, FY_D_FF_EXP, FY_D_EMBD)
-#define ROW_UP_EACH(hf)   UP_EXPS(hf, FY_X_COPY, 0, FY_D_FF_EXP, FY_D_EMBD)
-#define ROW_DOWN_EACH(hf) DOWN_EXPS(hf, FY_X_COPY, 0, FY_D_EMBD, FY_D_FF_EXP)
-
-/* One tensor of gate and up for all experts, [out, in] or [in, out]; more: 0, or FY_ROW_ALT below
- * another form. */
-#define ROW_GATE_FUSED(hf, more) \
-    GATE_EXPS(hf, FY_X_FIRST_HALF, more, FY_D_EXPERT, FY_D_FF_EXP_2, FY_D_EMBD)
-#define ROW_UP_FUSED(hf, more) \
-    UP_EXPS(hf, FY_X_SECOND_HALF, more, FY_D_EXPERT, FY_D_FF_EXP_2, FY_D_EMBD)
-#define ROW_DOWN_FUSED(hf, more) DOWN_EXPS(hf, FY_X_COPY, more, FY_D_EXPERT, FY_D_EMBD, FY_D_FF_EXP)
-#define ROW_GATE_FUSED_T(hf) \
-    GATE_EXPS(hf, FY_X_TRANSPOSE_FIRST_HALF, FY_ROW_ALT, FY_D_EXPERT, FY_D_EMBD, FY_D_FF_EXP_2)
-#define ROW_UP_FUSED_T(hf) \
-    UP_EXPS(hf, FY_X_TRANSPOSE_SECOND_HALF, FY_ROW_ALT, FY_D_EXPERT, FY_D_EMBD, FY_D_FF_EXP_2)
-#define ROW_DOWN_FUSED_T(hf) \
-    DOWN_EXPS(hf, FY_X_TRANSPOSE, FY_ROW_ALT, FY_D_EXPERT, FY_D_FF_EXP, FY_D_EMBD)
-
-/* All forms: names of one expert's tensors, and of the module of the fused ones as transformers 5
- * holds them. */
-#define ROWS_EXPERTS(gate, up, down, fused)                                                     \
-    ROW_GATE_EACH(gate), ROW_GATE_FUSED(fused ".gate_up_proj", FY_ROW_ALT),                     \
-        ROW_GATE_FUSED_T(fused ".gate_up_proj"), ROW_UP_EACH(up),                               \
-        ROW_UP_FUSED(fused ".gate_up_proj", FY_ROW_ALT), ROW_UP_FUSED_T(fused ".gate_up_proj"), \
-        ROW_DOWN_EACH(down), ROW_DOWN_FUSED(fused ".down_proj", FY_ROW_ALT),                    \
-        ROW_DOWN_FUSED_T(fused ".down_proj")
-/* As Qwen and OLMoE name them. */
-#define ROWS_MLP_EXPERTS                                                             \
-    ROWS_EXPERTS("mlp.experts.%e.gate_proj.weight", "mlp.experts.%e.up_proj.weight", \
-                 "mlp.experts.%e.down_proj.weight", "mlp.experts")
-
-/* Its numbers stay F32: a rounded one may choose another expert. */
-#define ROW_FFN_ROUTER(hf, more)                                                        \
-    {                                                                                   \
-        FY_T_FFN_ROUTER, "blk.%u.ffn_gate_inp.weight", "model.layers.%u." hf ".weight", \
-            {FY_D_EXPERT, FY_D_EMBD}, FY_X_COPY, .flags = (more)                        \
-    }
+/* Families with experts instead of one feed-forward network. */
+#include "arch/expert_rows.h"
+#include "arch/mamba_rows.h"
 
 /* Mixtral: Mistral with experts, softmax over all, the chosen ones' weights divided by their
  * sum. Reads every GGUF file of architecture "llama" with experts. The class has a window, but none
@@ -202,36 +145,24 @@ const fy_family fy_family_olmoe = {
 #define FUSED_IN_5  "block_sparse_moe.experts.gate_up_proj"
 #define FUSED_OUT_5 "block_sparse_moe.experts.down_proj"
 
-#define SHARED_MLP(slot, gguf, hf, rows, cols, x, ...)                                        \
-    {                                                                                         \
-        slot, "blk.%u." gguf ".weight", HF_LAYER "shared_mlp." hf ".weight", {rows, cols}, x, \
-            .flags = FY_ROW_MATRIX, .hf_dims = {                                              \
-                __VA_ARGS__                                                                   \
-            }                                                                                 \
-    }
+#define GRANITE_EXPERTS                                                                         \
+    ROW_FFN_ROUTER("block_sparse_moe.router.layer", 0),                                         \
+        ROW_FFN_ROUTER("block_sparse_moe.router", FY_ROW_ALT), ROW_GATE_FUSED(FUSED_IN, 0),     \
+        ROW_GATE_FUSED(FUSED_IN_5, FY_ROW_ALT), ROW_UP_FUSED(FUSED_IN, 0),                      \
+        ROW_UP_FUSED(FUSED_IN_5, FY_ROW_ALT), ROW_DOWN_FUSED(FUSED_OUT, 0),                     \
+        ROW_DOWN_FUSED(FUSED_OUT_5, FY_ROW_ALT),                                                \
+        SHARED_MLP(FY_T_FFN_GATE_SHEXP, "ffn_gate_shexp", "input_linear", FY_D_FF_SHEXP,        \
+                   FY_D_EMBD, FY_X_FIRST_HALF, FY_D_FF_SHEXP_2, FY_D_EMBD),                     \
+        SHARED_MLP(FY_T_FFN_UP_SHEXP, "ffn_up_shexp", "input_linear", FY_D_FF_SHEXP, FY_D_EMBD, \
+                   FY_X_SECOND_HALF, FY_D_FF_SHEXP_2, FY_D_EMBD),                               \
+        SHARED_MLP(FY_T_FFN_DOWN_SHEXP, "ffn_down_shexp", "output_linear", FY_D_EMBD,           \
+                   FY_D_FF_SHEXP, FY_X_COPY, FY_D_EMBD, FY_D_FF_SHEXP)
 
 static const fy_tensor_row granitemoe_rows[] = {
-    ROW_TOKEN_EMBD,
-    ROW_ROPE_FREQS,
-    ROW_ATTN_NORM,
-    ROWS_ATTN_BIAS(FY_X_PERMUTE_Q, FY_X_PERMUTE_K, "attention_bias"),
-    ROW_FFN_NORM,
-    ROW_FFN_ROUTER("block_sparse_moe.router.layer", 0),
-    ROW_FFN_ROUTER("block_sparse_moe.router", FY_ROW_ALT),
-    ROW_GATE_FUSED(FUSED_IN, 0),
-    ROW_GATE_FUSED(FUSED_IN_5, FY_ROW_ALT),
-    ROW_UP_FUSED(FUSED_IN, 0),
-    ROW_UP_FUSED(FUSED_IN_5, FY_ROW_ALT),
-    ROW_DOWN_FUSED(FUSED_OUT, 0),
-    ROW_DOWN_FUSED(FUSED_OUT_5, FY_ROW_ALT),
-    SHARED_MLP(FY_T_FFN_GATE_SHEXP, "ffn_gate_shexp", "input_linear", FY_D_FF_SHEXP, FY_D_EMBD,
-               FY_X_FIRST_HALF, FY_D_FF_SHEXP_2, FY_D_EMBD),
-    SHARED_MLP(FY_T_FFN_UP_SHEXP, "ffn_up_shexp", "input_linear", FY_D_FF_SHEXP, FY_D_EMBD,
-               FY_X_SECOND_HALF, FY_D_FF_SHEXP_2, FY_D_EMBD),
-    SHARED_MLP(FY_T_FFN_DOWN_SHEXP, "ffn_down_shexp", "output_linear", FY_D_EMBD, FY_D_FF_SHEXP,
-               FY_X_COPY, FY_D_EMBD, FY_D_FF_SHEXP),
-    ROW_OUTPUT_NORM,
-    ROW_OUTPUT,
+    ROW_TOKEN_EMBD,  ROW_ROPE_FREQS,
+    ROW_ATTN_NORM,   ROWS_ATTN_BIAS(FY_X_PERMUTE_Q, FY_X_PERMUTE_K, "attention_bias"),
+    ROW_FFN_NORM,    GRANITE_EXPERTS,
+    ROW_OUTPUT_NORM, ROW_OUTPUT,
 };
 
 static const fy_config_key granitemoe_keys[] = {GRANITE_KEYS};
@@ -246,9 +177,60 @@ const fy_family fy_family_granitemoe = {
                  .n_expert_used = 2, .gating = FY_GATING_SOFTMAX, .expert_norm = true},
     .rope = FY_ROPE_NORM,
     .moe = true,
+    .rope_switch = true,
     ROWS(granitemoe_rows),
     KEYS(granitemoe_keys),
     RULES(granitemoe_rules),
+};
+
+/* Granite 4 with experts, whose shared one stands beside them, and Mamba-2 mixers in place of
+ * attention in most layers (mamba_families.c); then with attention in all, which is Granite 3 to
+ * readers. */
+static const fy_tensor_row granite4hmoe_rows[] = {
+    ROW_TOKEN_EMBD,
+    ROW_ATTN_NORM,
+    ROWS_ATTN_BIAS(FY_X_PERMUTE_Q, FY_X_PERMUTE_K, "attention_bias"),
+    ROWS_SSM(HF_LAYER "mamba."),
+    ROW_SSM_NORM(HF_LAYER "mamba.", NULL),
+    ROW_FFN_NORM,
+    GRANITE_EXPERTS,
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+static const fy_config_rule granite4_rules[] = {GRANITE4_RULES};
+
+#define GRANITE4_MOE_DEFAULTS                                                 \
+    GRANITE4_DEFAULTS, .n_expert = 8, .n_expert_used = 2, .n_ff_shexp = 1024, \
+                       .gating = FY_GATING_SOFTMAX, .expert_norm = true
+
+const fy_family fy_family_granite4hmoe = {
+    .name = "granitemoehybrid-moe",
+    .gguf_arch = "granitehybrid",
+    CLASSES("GraniteMoeHybridForCausalLM"),
+    .defaults = {GRANITE4_MOE_DEFAULTS, GRANITE4_MIXER},
+    .rope = FY_ROPE_NORM,
+    .moe = true,
+    .rope_switch = true,
+    .nope_default = true,
+    .ssm_place = FY_SSM_INSTEAD,
+    ROWS(granite4hmoe_rows),
+    KEYS(granitemoe_keys),
+    RULES(granite4_rules),
+};
+
+const fy_family fy_family_granite4moe = {
+    .name = "granite4-moe",
+    .gguf_arch = "granitemoe",
+    CLASSES("GraniteMoeHybridForCausalLM"),
+    .defaults = {GRANITE4_MOE_DEFAULTS},
+    .rope = FY_ROPE_NORM,
+    .moe = true,
+    .rope_switch = true,
+    .nope_default = true,
+    ROWS(granitemoe_rows),
+    KEYS(granitemoe_keys),
+    RULES(granite4_rules),
 };
 
 /* SmallThinker 4B-A0.6B and 21B-A3B: experts with relu gates, chosen by the residual stream as
@@ -293,4 +275,73 @@ const fy_family fy_family_smallthinker = {
     ROWS(smallthinker_rows),
     WINDOW_KEYS("sliding_window_size"),
     KEYS(smallthinker_keys),
+};
+
+/* gpt-oss: biases everywhere, a sink in the softmax of each head, every other layer with a window,
+ * and a clamped gate. Experts are MXFP4 in the published checkpoints, else [in, out]; the rows of
+ * gate and up take turns. The weights are a softmax over the chosen experts, which is one over all,
+ * divided by their sum. llama.cpp's name of the norm before the experts is that of another. */
+#define OSS_EXPERTS(slot, gguf, hf, rows, cols, x, x_t, wide)                                      \
+    EXPERTS_ROW(slot, gguf, "mlp.experts." hf "_blocks", rows, cols, x, 0, FY_D_EXPERT, wide,      \
+                cols),                                                                             \
+        EXPERTS_ROW(slot, gguf, "mlp.experts." hf, rows, cols, x_t, FY_ROW_ALT, FY_D_EXPERT, cols, \
+                    wide)
+#define OSS_BIAS(slot, gguf, hf, dim, x, source_dim)                                      \
+    {                                                                                     \
+        slot, "blk.%u." gguf ".bias", H_MLP "experts." hf "_bias", {FY_D_EXPERT, dim}, x, \
+            .hf_dims = {                                                                  \
+                FY_D_EXPERT,                                                              \
+                source_dim                                                                \
+            }                                                                             \
+    }
+
+static const fy_tensor_row gpt_oss_rows[] = {
+    ROW_TOKEN_EMBD,
+    ROW_ATTN_NORM,
+    ROWS_ATTN_BIAS(FY_X_COPY, FY_X_COPY, "attention_bias"),
+    {FY_T_ATTN_SINKS,
+     "blk.%u.attn_sinks.weight",
+     H_ATTN "sinks",
+     {FY_D_HEADS},
+     FY_X_COPY,
+     .flags = 0},
+    NORM(FY_T_FFN_NORM, "blk.%u.post_attention_norm", "post_attention_layernorm"),
+    ROW_FFN_ROUTER("mlp.router", 0),
+    BIAS(FY_T_FFN_ROUTER_B, "blk.%u.ffn_gate_inp", H_MLP "router", FY_D_EXPERT, FY_X_COPY, NULL),
+    OSS_EXPERTS(FY_T_FFN_GATE_EXPS, "ffn_gate_exps", "gate_up_proj", FY_D_FF_EXP, FY_D_EMBD,
+                FY_X_EVEN, FY_X_TRANSPOSE_EVEN, FY_D_FF_EXP_2),
+    OSS_BIAS(FY_T_FFN_GATE_EXPS_B, "ffn_gate_exps", "gate_up_proj", FY_D_FF_EXP, FY_X_EVEN,
+             FY_D_FF_EXP_2),
+    OSS_EXPERTS(FY_T_FFN_UP_EXPS, "ffn_up_exps", "gate_up_proj", FY_D_FF_EXP, FY_D_EMBD, FY_X_ODD,
+                FY_X_TRANSPOSE_ODD, FY_D_FF_EXP_2),
+    OSS_BIAS(FY_T_FFN_UP_EXPS_B, "ffn_up_exps", "gate_up_proj", FY_D_FF_EXP, FY_X_ODD,
+             FY_D_FF_EXP_2),
+    OSS_EXPERTS(FY_T_FFN_DOWN_EXPS, "ffn_down_exps", "down_proj", FY_D_EMBD, FY_D_FF_EXP, FY_X_COPY,
+                FY_X_TRANSPOSE, FY_D_EMBD),
+    OSS_BIAS(FY_T_FFN_DOWN_EXPS_B, "ffn_down_exps", "down_proj", FY_D_EMBD, FY_X_COPY, FY_D_EMBD),
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
+};
+
+/* What llama.cpp has as constants. The experts do not look at hidden_act. */
+static const fy_config_rule gpt_oss_rules[] = {
+    {"hidden_act", "\"silu\"", NULL},
+    {"swiglu_alpha", "1.702", NULL},
+    {"swiglu_limit", "7", NULL},
+};
+
+const fy_family fy_family_gpt_oss = {
+    .name = "gpt_oss",
+    .gguf_arch = "gpt-oss",
+    CLASSES("GptOssForCausalLM"),
+    .defaults = {SIZES(201088, 131072, 2880, 36, 64, 2880), .n_head_kv = 8, .head_dim = 64,
+                 .n_swa = 128, RMS(1e-5F, 150000), .yarn_unrounded = true, .act = FY_ACT_SWIGLU_OAI,
+                 .n_expert = 128, .n_expert_used = 4, .gating = FY_GATING_SOFTMAX,
+                 .expert_norm = true},
+    .rope = FY_ROPE_NEOX,
+    .moe = true,
+    .full_attention = {.period = 2},
+    ROWS(gpt_oss_rows),
+    RULES(gpt_oss_rules),
+    FLAGS_ON("attention_bias"),
 };

@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "kernels/row.h"
 
-enum { CHUNK = FY_ATTEND_CHUNK, MAX_QUERIES = 64, SIDE = 4, ALIGN = 64 };
+enum { CHUNK = FY_ATTEND_CHUNK, MAX_QUERIES = 128, SIDE = 4, ALIGN = 64 };
 
 /* --- storing --------------------------------------------------------------------------------- */
 
@@ -27,7 +27,8 @@ typedef struct {
 static uint8_t *row_at(const fy_kv_layer *kv, void *cache, fy_type type, int64_t dim, int64_t head,
                        fy_place at)
 {
-    const int64_t row = (at.seq * kv->n_head_kv + head) * kv->n_ctx + at.pos;
+    const int64_t pos = at.pos < kv->n_rows ? at.pos : at.pos % kv->n_rows;
+    const int64_t row = (at.seq * kv->n_head_kv + head) * kv->n_rows + pos;
     return (uint8_t *)cache + (size_t)row * (size_t)fy_type_row_bytes(type, (uint64_t)dim);
 }
 
@@ -85,7 +86,9 @@ typedef struct {
     int64_t first_token, n_tokens;
     float *q, *s, *acc; /* [query][head_dim, padded], [query][CHUNK], [query][head_dim_v] */
     fy_softmax *state;
-    fy_act act; /* the queries quantized, for q8_0 keys */
+    fy_act act;             /* the queries quantized, for q8_0 keys */
+    uint8_t *keys, *values; /* [CHUNK] rows gathered for a chunk of a tree */
+    bool gathered;          /* the chunk is there, not in the cache */
     void *kernel_scratch;
 } block;
 
@@ -94,13 +97,15 @@ static int64_t padded(int64_t dim)
     return (dim + 7) / 8 * 8;
 }
 
-/* Carves a thread's scratch for MAX_QUERIES queries: q, acc, s, state, act. */
+/* Carves a thread's scratch for MAX_QUERIES queries: q, acc, s, state, act; and gathered rows. */
 bool fy_attend_scratch(int64_t head_dim, uint64_t *bytes)
 {
     const uint64_t fixed = CHUNK * sizeof(float) + sizeof(fy_softmax), each = 3 * sizeof(float);
-    uint64_t n;
-    return head_dim >= 0 && fy_align_u64((uint64_t)head_dim, ALIGN, &n) &&
-           fy_mul_u64(n, each, &n) && fy_add_u64(n, fixed, &n) && fy_mul_u64(n, MAX_QUERIES, bytes);
+    uint64_t dim, n, rows;
+    return head_dim >= 0 && fy_align_u64((uint64_t)head_dim, ALIGN, &dim) &&
+           fy_mul_u64(dim, each, &n) && fy_add_u64(n, fixed, &n) &&
+           fy_mul_u64(n, MAX_QUERIES, &n) && fy_mul_u64(dim, 2 * CHUNK * sizeof(float), &rows) &&
+           fy_add_u64(n, rows, bytes);
 }
 
 static block block_in(const attend_job *j, int thread)
@@ -117,6 +122,8 @@ static block block_in(const attend_job *j, int thread)
     k.act = (fy_act){.x = k.q, .d = k.acc + MAX_QUERIES * dim, .k = kv->head_dim};
     k.act.sum = (int32_t *)(void *)(k.act.d + MAX_QUERIES * dim / FY_QK);
     k.act.q = (int8_t *)(void *)(k.act.sum + MAX_QUERIES * dim / FY_QK);
+    k.keys = (uint8_t *)(k.acc + 2 * MAX_QUERIES * dim);
+    k.values = k.keys + CHUNK * (size_t)dim * sizeof(float);
     return k;
 }
 
@@ -182,12 +189,24 @@ static void load_queries(block *k)
         k->j->b->kernels.act_quantize(&k->act, 0, n);
 }
 
+/* The rows of a range of a chunk, where they lie. */
+static const uint8_t *rows_of(const block *k, int64_t token, int64_t base, range r, bool values)
+{
+    const fy_kv_layer *kv = k->j->a->kv;
+    const fy_type type = values ? kv->type_v : kv->type_k;
+    const int64_t dim = values ? kv->head_dim_v : kv->head_dim;
+    const fy_place at = {k->j->a->at[token].seq, (int32_t)(base + r.begin)};
+    if (k->gathered)
+        return (values ? k->values : k->keys) +
+               (size_t)r.begin * (size_t)fy_type_row_bytes(type, (uint64_t)dim);
+    return row_at(kv, values ? kv->v : kv->k, type, dim, k->kv_head, at);
+}
+
 static void score(block *k, int64_t base, range r)
 {
     const fy_kernels *f = &k->j->b->kernels;
     const fy_kv_layer *kv = k->j->a->kv;
-    const fy_place at = {k->j->a->at[k->first_token].seq, (int32_t)(base + r.begin)};
-    const uint8_t *rows = row_at(kv, kv->k, kv->type_k, kv->head_dim, k->kv_head, at);
+    const uint8_t *rows = rows_of(k, k->first_token, base, r, false);
     const int64_t n = k->n_tokens * k->n_heads;
     float *s = k->s + r.begin;
     if (fy_kernels_wants_q8(kv->type_k))
@@ -199,10 +218,19 @@ static void score(block *k, int64_t base, range r)
             s, k->q, n, rows, r.end - r.begin, kv->head_dim);
 }
 
-static void rescale(float *x, int64_t n, float factor)
+/* to[i] = x[i] * factor; `to` may be x. gcc makes vectors of a constant number of elements. */
+static void multiply(float *to, const float *x, int64_t n, float factor)
 {
-    for (int64_t i = 0; factor != 1.0f && i < n; i++)
-        x[i] *= factor;
+    enum { PIECE = 4 };
+    int64_t i = 0;
+    for (; i + PIECE <= n; i += PIECE) {
+        float y[PIECE];
+        for (int k = 0; k < PIECE; k++)
+            y[k] = x[i + k] * factor;
+        memcpy(to + i, y, sizeof y);
+    }
+    for (; i < n; i++)
+        to[i] = x[i] * factor;
 }
 
 /* Scores become the terms of the softmax, and the sums so far are rescaled. */
@@ -217,8 +245,11 @@ static void soften(block *k, int64_t base)
         const int64_t first = t * k->n_heads;
         k->j->b->kernels.attend_softmax(k->s + first * CHUNK, k->n_heads, r.begin, r.end, a->scale,
                                         a->cap, &k->state[first]);
-        for (int64_t i = first; i < first + k->n_heads; i++)
-            rescale(k->acc + i * dim, dim, k->state[i].factor);
+        for (int64_t i = first; i < first + k->n_heads; i++) {
+            float *acc = k->acc + i * dim;
+            if (k->state[i].factor != 1.0f)
+                multiply(acc, acc, dim, k->state[i].factor);
+        }
     }
 }
 
@@ -246,8 +277,7 @@ static void add_values(block *k, int64_t base, int64_t token, int64_t n, range r
         return;
     const fy_kernels *f = &k->j->b->kernels;
     const fy_kv_layer *kv = k->j->a->kv;
-    const fy_place at = {k->j->a->at[token].seq, (int32_t)(base + r.begin)};
-    const uint8_t *rows = row_at(kv, kv->v, kv->type_v, kv->head_dim_v, k->kv_head, at);
+    const uint8_t *rows = rows_of(k, token, base, r, true);
     const int64_t i = (token - k->first_token) * k->n_heads;
     float *acc = k->acc + i * kv->head_dim_v;
     const float *p = k->s + i * CHUNK + r.begin;
@@ -290,6 +320,63 @@ static void attend_chunk(block *k, int64_t base)
         add_together(k, base, first + t, n - t < side ? n - t : side);
 }
 
+/* The rows that a token sees in a chunk, one after the other: those of its ancestors, and of the
+ * sequence before them. */
+static void gather(const block *k, int64_t token, int64_t base, range r, bool values)
+{
+    const fy_attention *a = k->j->a;
+    const fy_kv_layer *kv = a->kv;
+    const fy_token_tree *t = a->tree;
+    const fy_type type = values ? kv->type_v : kv->type_k;
+    const int64_t dim = values ? kv->head_dim_v : kv->head_dim;
+    const size_t bytes = (size_t)fy_type_row_bytes(type, (uint64_t)dim);
+    uint8_t *to = values ? k->values : k->keys;
+    int32_t node = t->first + (int32_t)token;
+    for (int64_t pos = a->at[token].pos; pos >= base + r.begin; pos--) {
+        fy_place from = {a->at[token].seq, (int32_t)pos};
+        if (pos >= t->n_past) {
+            from.pos = t->n_past + node;
+            node = t->parent[node];
+        }
+        if (pos < base + r.end)
+            memcpy(to + (size_t)(pos - base) * bytes,
+                   row_at(kv, values ? kv->v : kv->k, type, dim, k->kv_head, from), bytes);
+    }
+}
+
+/* A chunk in which positions of a tree are: each token goes alone. */
+static void attend_tree_chunk(const block *k, int64_t base)
+{
+    const fy_attention *a = k->j->a;
+    for (int64_t t = 0; t < k->n_tokens; t++) {
+        const int64_t first = t * k->n_heads, dim = a->kv->head_dim;
+        const range r = seen_of(a, k->first_token + t, base);
+        if (r.end == 0)
+            continue;
+        block one = *k;
+        one.first_token += t;
+        one.n_tokens = 1;
+        one.q += first * padded(dim);
+        one.s += first * CHUNK;
+        one.acc += first * a->kv->head_dim_v;
+        one.state += first;
+        one.act.x = one.q;
+        one.act.q += first * dim;
+        one.act.d += first * dim / FY_QK;
+        one.act.sum += first * dim / FY_QK;
+        one.gathered = true;
+        gather(&one, one.first_token, base, r, false);
+        gather(&one, one.first_token, base, r, true);
+        attend_chunk(&one, base);
+    }
+}
+
+/* What the terms of a head's softmax are divided by: their sum, and the sink's term. */
+static double sum_of(const fy_attention *a, const fy_softmax *s, int64_t head)
+{
+    return a->sinks == NULL ? s->sum : s->sum + (double)fy_exp(a->sinks[head] - s->max);
+}
+
 static void finish(const block *k)
 {
     const fy_attention *a = k->j->a;
@@ -298,9 +385,7 @@ static void finish(const block *k)
         const int64_t token = k->first_token + i / k->n_heads;
         const int64_t head = k->first_head + i % k->n_heads;
         float *out = k->j->out + (token * a->n_head + head) * dim;
-        const float *acc = k->acc + i * dim, inverse = (float)(1.0 / k->state[i].sum);
-        for (int64_t e = 0; e < dim; e++)
-            out[e] = acc[e] * inverse;
+        multiply(out, k->acc + i * dim, dim, (float)(1.0 / sum_of(a, &k->state[i], head)));
     }
 }
 
@@ -314,8 +399,12 @@ static void attend_block(block *k)
         last = a->at[t].pos > last ? a->at[t].pos : last;
     }
     load_queries(k);
-    for (int64_t base = first / CHUNK * CHUNK; base <= last; base += CHUNK)
-        attend_chunk(k, base);
+    for (int64_t base = first / CHUNK * CHUNK; base <= last; base += CHUNK) {
+        if (a->tree != NULL && base + CHUNK > a->tree->n_past)
+            attend_tree_chunk(k, base);
+        else
+            attend_chunk(k, base);
+    }
     finish(k);
 }
 
@@ -460,7 +549,7 @@ static void load_tile(const load_job *j, int64_t head, int64_t first, int64_t n)
     const int32_t *slots = j->c->slots + first;
     const void *keys = j->c->cache[2 * head];
     const uint8_t *values = j->c->cache[2 * head + 1];
-    const int64_t row = head * kv->n_ctx + first, dim = kv->head_dim;
+    const int64_t row = head * kv->n_rows + first, dim = kv->head_dim;
     if (kv->type_k == FY_F16)
         keys_f16((uint16_t *)kv->k + row * dim, keys, slots, n, dim, j->c->n_slots);
     else

@@ -96,11 +96,6 @@ void fy_backend_free(fy_backend *b)
     free(b);
 }
 
-static void *scratch_of(const fy_backend *b, int thread)
-{
-    return b->scratch + (size_t)thread * b->scratch_stride;
-}
-
 void fy_backend_run(fy_backend *b, int64_t n_items, int64_t cost_each, fy_pool_fn *fn, void *ctx)
 {
     if (n_items <= 0)
@@ -289,15 +284,16 @@ static void quantize_columns(void *ctx, int64_t begin, int64_t end, int thread)
     j->b->kernels.act_quantize(&j->act, begin, end);
 }
 
-/* What follows the product itself, while the tile is still in the cache. */
-static void finish_tile(const fy_product *p, int64_t begin, int64_t end, int64_t n_tokens)
+/* While the tile is still in the cache. */
+void fy_backend_finish(const fy_product *p, int64_t ldy, int64_t begin, int64_t end,
+                       int64_t n_tokens)
 {
     for (int64_t c = 0; c < n_tokens; c++) {
-        float *y = p->y + c * p->w->n_rows + begin;
+        float *y = p->y + c * ldy + begin;
         if (p->bias != NULL)
             add_scaled(NULL, y, p->bias + begin, 1, end - begin);
         if (p->sum != NULL)
-            add_scaled(NULL, p->sum + c * p->w->n_rows + begin, y, 1, end - begin);
+            add_scaled(NULL, p->sum + c * ldy + begin, y, 1, end - begin);
     }
 }
 
@@ -313,8 +309,8 @@ static void multiply_tiles(void *ctx, int64_t item, int64_t end_item, int thread
         int64_t begin = (item - t->first_item) * t->tile_rows, end = begin + t->tile_rows;
         end = end < w->n_rows ? end : w->n_rows;
         t->fn(t->p->y, w->n_rows, w->data, w->row_bytes, begin, end, &j->act, j->n_tokens,
-              scratch_of(j->b, thread));
-        finish_tile(t->p, begin, end, j->n_tokens);
+              fy_backend_scratch(j->b, thread));
+        fy_backend_finish(t->p, w->n_rows, begin, end, j->n_tokens);
     }
 }
 
@@ -449,4 +445,34 @@ void fy_backend_activate(fy_backend *b, const fy_activation *f, float *gate, con
 {
     activate_job j = {&b->kernels, f, gate, up, n, (n + BLOCK - 1) / BLOCK};
     fy_backend_run(b, n_tokens * j.blocks, 8 * BLOCK, activate_blocks, &j);
+}
+
+/* --- gate of attention ------------------------------------------------------------------------ */
+
+typedef struct {
+    const fy_head_gate *g;
+    float *x;
+} gate_job;
+
+static void gate_heads(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const gate_job *j = ctx;
+    const fy_head_gate *g = j->g;
+    for (int64_t i = begin; i < end; i++) {
+        const float *gate =
+            g->gate + i / g->n_heads * g->token_stride + i % g->n_heads * g->head_stride;
+        float *x = j->x + i * g->head_dim, by = 1;
+        for (int64_t e = 0; e < g->head_dim; e++) {
+            if (e == 0 || g->each_element)
+                by = 1.0F / (1.0F + fy_exp(-gate[e]));
+            x[e] *= by;
+        }
+    }
+}
+
+void fy_backend_gate_heads(fy_backend *b, float *x, int64_t n_tokens, const fy_head_gate *g)
+{
+    gate_job j = {g, x};
+    fy_backend_run(b, n_tokens * g->n_heads, 16 * g->head_dim, gate_heads, &j);
 }

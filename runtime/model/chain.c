@@ -256,12 +256,14 @@ static bool learn_tensor(common *k, fy_io_role role, const fy_graph_tensor *t, u
             *k = (common){k->has_kv, true, k->kv, t->type, shows, hides};
         return k->mask == t->type && k->shows == shows;
     }
-    if (role == FY_IO_KEY_CACHE || role == FY_IO_VALUE_CACHE || role == FY_IO_KEY ||
+    const bool state = role == FY_IO_STATE || role == FY_IO_STATE_OUT;
+    if (state || role == FY_IO_KEY_CACHE || role == FY_IO_VALUE_CACHE || role == FY_IO_KEY ||
         role == FY_IO_VALUE) {
         if (!k->has_kv)
             k->kv = t->type;
         k->has_kv = true;
-        return k->kv == t->type && t->type != FY_EL_U16;
+        return k->kv == t->type && t->type != FY_EL_U16 &&
+               (!state || t->type == FY_EL_F32 || t->type == FY_EL_F16);
     }
     return t->type == FY_EL_F32;
 }
@@ -274,7 +276,8 @@ static int learn(fy_chain *c, const fy_hparams *hp, fy_err *e)
     int rc = 0;
     fy_kernels_for(0).f32_to_f16(&f16_hides, &c->mask_value, 1);
     for (size_t g = 0; rc == 0 && g < c->n_graphs; g++) {
-        const fy_graph_shape shape = fy_chain_shape_of(c, hp, g, FY_EL_F16);
+        const fy_graph_shape shape =
+            fy_chain_shape_of(c, hp, g, fy_graph_has_states(hp) ? FY_EL_F32 : FY_EL_F16);
         const uint32_t n = fy_graph_n_io(&shape);
         fy_graph_tensor *t = fy_chain_tensors_of(c, &shape, g, n, e);
         rc = t != NULL ? 0 : -1;
@@ -282,10 +285,12 @@ static int learn(fy_chain *c, const fy_hparams *hp, fy_err *e)
             fy_io_tensor io;
             fy_graph_io(&shape, i, &io);
             if (!learn_tensor(&k, io.role, &t[i], f16_hides))
-                rc = fy_fail(e, FY_EFORMAT,
-                             "graph '%s': tensor '%s' of %s (offset %d), expected floats, masks of "
-                             "f16 or u16, and caches of f16, s16 or u8, alike in all graphs",
-                             c->graphs[g].name, t[i].name, fy_element_name(t[i].type), t[i].offset);
+                rc =
+                    fy_fail(e, FY_EFORMAT,
+                            "graph '%s': tensor '%s' of %s (offset %d), expected floats, masks of "
+                            "f16 or u16, caches of f16, s16 or u8, and states of f16 or f32, alike "
+                            "in all graphs",
+                            c->graphs[g].name, t[i].name, fy_element_name(t[i].type), t[i].offset);
         }
         if (rc != 0 && t != NULL)
             fy_ctx(e, "%s", c->chunks[c->graphs[g].chunk].path);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "arch/graph_io.h"
+#include "backend/backend_cpu.h"
 #include "backend/graph_backend.h"
 #include "base/file.h"
 #include "model/model.h"
@@ -69,7 +70,7 @@ typedef struct fy_chain {
     uint32_t n_cache, n_ctx;
     float mask_value;
     uint16_t shows, hides; /* words of a mask: f16, or codes */
-    bool fixed;            /* the graphs fix what their caches are made of: kv */
+    bool fixed;            /* the graphs fix what their caches, or states, are made of: kv */
     fy_element kv;
     bool rotate_keys;       /* fy_chain_spec.rotate_keys */
     bool coded;             /* activations are fixed, so that their ranges matter */
@@ -85,21 +86,27 @@ int fy_model_chain(struct fy_model *m, fy_graph_device *device, const fy_chain_s
 void fy_chain_free(fy_chain *c); /* NULL is fine */
 
 /* --- a session's side: the memory of the graphs' tensors, and the calls, which any backend gets
- * the same way. A slot of the KV cache is a position and nothing in the cache ever moves: before a
- * call the masks show the slots that are filled, after a graph the keys and values of its real
- * tokens are put into the slots after them ("smart mask"). A call has as many tokens as one of the
- * graphs' batch sizes; those it lacks are zeros, which no token before them sees and no slot keeps
- * --- */
+ * the same way. A slot of the KV cache is a position and nothing in the cache ever moves, but the
+ * path of a tree that became text: before a call the masks show the slots that are filled, after a
+ * graph the keys and values of its real tokens are put into the slots after them ("smart mask"). A
+ * call has as many tokens as one of the graphs' batch sizes; those it lacks are zeros, which no
+ * token before them sees and no slot keeps --- */
 
 typedef struct fy_chain_run fy_chain_run;
 
 typedef struct {
-    uint32_t n, n_past;      /* tokens, at most fy_chain_max_batch; slots in use */
-    const float *angles;     /* [n][n_rot] cos and sin of each pair */
+    uint32_t n, n_past;        /* tokens, at most fy_chain_max_batch; slots in use */
+    const fy_token_tree *tree; /* that the tokens are nodes of: node i goes to slot n_past + i;
+                            NULL: they follow one another */
+    const float *angles;       /* [n][n_rot] cos and sin of each pair */
     const float *angles_swa; /* of layers with the window where they rotate differently, or NULL */
+    const float *angles_q;   /* of queries where they are scaled by their position, or NULL */
     fy_hidden_sink *show;    /* sees what enters each chunk and what leaves the last; NULL: none */
     void *user;              /* of show */
     uint32_t first;          /* what show calls the first token */
+    uint8_t state_from, state_to; /* which of two states, 0 and 1, the call goes on from and which
+                                     one it makes, of layers with states; equal: it goes on from
+                                     the call before, and the other one stays */
 } fy_chain_call;
 
 uint32_t fy_chain_max_batch(const fy_chain *c);
@@ -124,9 +131,12 @@ float *fy_chain_run_x(fy_chain_run *r);
 /* Through all layers: what comes out of the last one, [n][n_embd], valid until the next call. NULL
  * on failure; the slots in use are what they were. */
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e);
+/* Slots n_past + path[i] become n_past + i, path ascending. */
+void fy_chain_run_keep(fy_chain_run *r, uint32_t n_past, const int32_t *path, uint32_t n);
 /* A session's run; NULL: it computes the whole model. */
 struct fy_session;
 const fy_chain_run *fy_session_chain(const struct fy_session *s);
+bool fy_session_on_npu(const struct fy_session *s); /* has it graphs, and not on the CPU? */
 /* How often graphs of a chunk ran since the run was made, and how long that took. */
 typedef struct {
     uint64_t n_calls;

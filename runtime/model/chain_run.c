@@ -10,6 +10,8 @@
 #include "base/math.h"
 #include "base/process.h"
 #include "kernels/kernels.h"
+#include "model/chain_mask.h"
+#include "model/chain_state.h"
 
 /* Keys [head_dim][n_cache] and values [n_cache][head_dim_v] of a cache; or new ones, by token. */
 typedef struct {
@@ -23,21 +25,26 @@ typedef struct {
     bool known;
 } encoding;
 
+enum { N_TABLES = 3 };
+
 struct fy_chain_run {
     fy_chain *c;          /* view */
     const fy_hparams *hp; /* view */
     fy_element kv;
-    void **areas;      /* owned: [n_chunks + 1] of the device: caches of chunks, then the rest */
-    float *hidden[2];  /* [max_batch][n_embd] from graph to graph */
-    uint16_t *bias[2]; /* [max_batch][n_ctx] without and with the window */
-    float *cos[2], *sin[2];
+    void **areas;     /* owned: [n_chunks + 1] of the device: caches of chunks, then the rest */
+    float *hidden[2]; /* [max_batch][n_embd] from graph to graph */
+    fy_chain_masks masks;
+    float *cos[N_TABLES], *sin[N_TABLES]; /* [max_batch][n_rot / 2] of all layers, of those with the
+                                             window, of queries */
     pair *cache;         /* owned: [n_layer][n_head_kv], each in the area of a chunk */
     pair *fresh;         /* owned: [most layers of a chunk][n_head_kv] */
     encoding *encodings; /* owned: [n_layer][n_head_kv], of keys and of values; NULL: floats */
     float *head_x, *head_logits;
-    fy_graph **graphs;    /* owned: [n_graphs] */
+    fy_chain_states states;
+    float *v_first, *token_mask, *token_last; /* of layers with states */
+    fy_graph **graphs; /* owned: [n_graphs]; of layers with states twice: each memory is read by one
+                          and written by the other */
     fy_chain_time *times; /* owned: [n_chunks] */
-    uint32_t n_shown;     /* slots that the masks show */
     bool begun;
 };
 
@@ -103,10 +110,28 @@ static size_t keeper_of(const fy_chain *c, uint32_t layer)
     return i;
 }
 
-/* The caches that lie in the area of a chunk. */
+/* The states of a layer, in both memories. */
+static void lay_out_states(fy_chain_run *r, uint32_t layer, fy_layout *c)
+{
+    for (uint32_t i = 0; i < FY_STATE_MEMORIES * FY_STATE_PARTS; i++) {
+        const uint32_t part = i % FY_STATE_PARTS;
+        void *p = place(r, c, 1, fy_chain_state_len(r->hp, part), fy_element_bytes(r->kv));
+        if (r->states.parts != NULL)
+            *fy_chain_state_at(&r->states, i / FY_STATE_PARTS, layer, part) = p;
+    }
+}
+
+/* The caches, or states, that lie in the area of a chunk. */
 static void lay_out_caches(fy_chain_run *r, size_t chunk, fy_layout *c)
 {
     const fy_chunk_info *info = &r->c->chunks[chunk].info;
+    for (uint32_t layer = info->first_layer; layer < info->end_layer && fy_graph_has_states(r->hp);
+         layer++) {
+        if (keeper_of(r->c, layer) == chunk)
+            lay_out_states(r, layer, c);
+    }
+    if (fy_graph_has_states(r->hp))
+        return;
     for (uint32_t layer = info->first_layer; layer < info->end_layer; layer++) {
         for (size_t h = 0; h < r->hp->n_head_kv && keeper_of(r->c, layer) == chunk; h++) {
             const pair p = place_pair(r, c, r->c->n_cache);
@@ -116,21 +141,39 @@ static void lay_out_caches(fy_chain_run *r, size_t chunk, fy_layout *c)
     }
 }
 
+static void lay_out_beside_states(fy_chain_run *r, uint32_t batch, fy_layout *c)
+{
+    r->v_first = place(r, c, batch, r->hp->n_embd, sizeof(float));
+    r->token_mask = place(r, c, batch, 1, sizeof(float));
+    r->token_last = place(r, c, 1, batch, sizeof(float));
+}
+
+static void lay_out_attention(fy_chain_run *r, const extent *x, fy_layout *c)
+{
+    const fy_hparams *hp = r->hp;
+    for (int i = 0; i < 2; i++)
+        r->masks.bits[i] = place(r, c, x->batch, r->c->n_ctx, sizeof(uint16_t));
+    for (int i = 0; i < N_TABLES && (i < 2 || hp->temp_scale != 0); i++) {
+        r->cos[i] = place(r, c, x->batch, hp->n_rot / 2, sizeof(float));
+        r->sin[i] = place(r, c, x->batch, hp->n_rot / 2, sizeof(float));
+    }
+    for (size_t i = 0; i < (size_t)x->chunk_layers * hp->n_head_kv; i++) {
+        const pair p = place_pair(r, c, x->batch);
+        if (r->fresh != NULL)
+            r->fresh[i] = p;
+    }
+}
+
 static void lay_out_io(fy_chain_run *r, fy_layout *c)
 {
     const fy_hparams *hp = r->hp;
     const extent x = extent_of(r->c);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         r->hidden[i] = place(r, c, x.batch, hp->n_embd, sizeof(float));
-        r->bias[i] = place(r, c, x.batch, r->c->n_ctx, sizeof(uint16_t));
-        r->cos[i] = place(r, c, x.batch, hp->n_rot / 2, sizeof(float));
-        r->sin[i] = place(r, c, x.batch, hp->n_rot / 2, sizeof(float));
-    }
-    for (size_t i = 0; i < (size_t)x.chunk_layers * hp->n_head_kv; i++) {
-        const pair p = place_pair(r, c, x.batch);
-        if (r->fresh != NULL)
-            r->fresh[i] = p;
-    }
+    if (fy_graph_has_states(hp))
+        lay_out_beside_states(r, x.batch, c);
+    else
+        lay_out_attention(r, &x, c);
     r->head_x = place(r, c, x.head_batch, hp->n_embd, sizeof(float));
     r->head_logits = place(r, c, x.head_batch, x.slice, sizeof(float));
 }
@@ -162,15 +205,17 @@ static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_element kv, 
     return 0;
 }
 
-static fy_element cache_element(const fy_chain *c, fy_type kv)
+/* Of caches, or of states, which floats of 32 bits hold where no graph says otherwise. */
+static fy_element cache_element(const fy_chain *c, const fy_hparams *hp, fy_type kv)
 {
-    return c->fixed ? c->kv : kv == FY_F32 ? FY_EL_F32 : FY_EL_F16;
+    const bool f32 = kv == FY_F32 || fy_graph_has_states(hp);
+    return c->fixed ? c->kv : f32 ? FY_EL_F32 : FY_EL_F16;
 }
 
 int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
                        uint64_t *kv_bytes, uint64_t *other_bytes, fy_err *e)
 {
-    const fy_element type = cache_element(c, kv);
+    const fy_element type = cache_element(c, hp, kv);
     const extent x = extent_of(c);
     const fy_graph_binding largest = {.n_batch = x.batch > x.head_batch ? x.batch : x.head_batch,
                                       .n_cache = c->n_cache,
@@ -181,90 +226,40 @@ int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int 
         (api->begin_bytes != NULL &&
          api->begin_bytes(c->device, &largest, type, n_threads, &work, e) != 0))
         return -1;
-    return fy_add_u64(io, work, other_bytes)
+    const uint64_t saved = fy_chain_state_bytes(hp, fy_element_bytes(type));
+    return fy_add_u64(io, work, other_bytes) && fy_add_u64(*kv_bytes, saved, kv_bytes)
                ? 0
                : fy_fail(e, FY_EFIT, "the graphs do not fit the address space");
 }
 
-/* --- masks ------------------------------------------------------------------------------------ */
-
-static void set(uint16_t *row, uint32_t begin, uint32_t end, uint16_t value)
-{
-    for (; begin < end; begin++)
-        row[begin] = value;
-}
-
-static uint32_t min32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t max32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The first slot that row i of a call after n_past slots sees; n_swa 0: there is no window. */
-static uint32_t first_slot(uint32_t n_past, uint32_t i, uint32_t n_swa)
-{
-    const uint64_t behind = (uint64_t)n_past + i + 1;
-    return n_swa == 0 || behind <= n_swa ? 0 : (uint32_t)(behind - n_swa);
-}
-
-/* Of the call's own tokens a row sees those before it, and that never changes. */
-static void init_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_swa)
-{
-    const uint32_t n_batch = fy_chain_max_batch(r->c), n_ctx = r->c->n_ctx, n_cache = r->c->n_cache;
-    for (uint32_t i = 0; i < n_batch; i++) {
-        uint16_t *row = mask + (size_t)i * n_ctx;
-        set(row, 0, n_ctx, r->c->hides);
-        set(row, n_cache + first_slot(0, i, n_swa), n_cache + i + 1, r->c->shows);
-    }
-}
-
-/* From n_shown filled slots to n_past: only what differs is written. */
-static void move_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_past, uint32_t n_swa)
-{
-    for (uint32_t i = 0; i < fy_chain_max_batch(r->c); i++) {
-        uint16_t *row = mask + (size_t)i * r->c->n_ctx;
-        const uint32_t was_end = r->n_shown, end = n_past;
-        const uint32_t was = min32(first_slot(was_end, i, n_swa), was_end);
-        const uint32_t is = min32(first_slot(end, i, n_swa), end);
-        set(row, was, min32(was_end, is), r->c->hides);
-        set(row, max32(was, end), was_end, r->c->hides);
-        set(row, is, min32(end, was), r->c->shows);
-        set(row, max32(is, was_end), end, r->c->shows);
-    }
-}
-
-static void show_slots(fy_chain_run *r, uint32_t n_past)
-{
-    if (r->n_shown == n_past)
-        return;
-    move_mask(r, r->bias[0], n_past, 0);
-    if (r->hp->n_swa > 0)
-        move_mask(r, r->bias[1], n_past, r->hp->n_swa);
-    r->n_shown = n_past;
-}
-
 /* --- binding ---------------------------------------------------------------------------------- */
 
-/* The memory of a tensor of a graph that is `step`-th of its batch size. */
+/* The memory of a tensor of a graph that is `step`-th of its batch size and reads that memory of
+ * states. */
 static void *memory_of(const fy_chain_run *r, const fy_chunk_info *info, size_t step,
-                       const fy_io_tensor *t)
+                       uint32_t reads, const fy_io_tensor *t)
 {
     const uint32_t heads = r->hp->n_head_kv;
     void *const once[] = {
         [FY_IO_X] = info->kind == FY_CHUNK_HEAD ? r->head_x : r->hidden[step % 2],
-        [FY_IO_BIAS] = r->bias[0],
-        [FY_IO_BIAS_SWA] = r->bias[1],
+        [FY_IO_BIAS] = r->masks.bits[0],
+        [FY_IO_BIAS_SWA] = r->masks.bits[1],
         [FY_IO_COS] = r->cos[0],
         [FY_IO_SIN] = r->sin[0],
         [FY_IO_COS_SWA] = r->cos[1],
         [FY_IO_SIN_SWA] = r->sin[1],
+        [FY_IO_COS_Q] = r->cos[2],
+        [FY_IO_SIN_Q] = r->sin[2],
+        [FY_IO_V_FIRST] = r->v_first,
+        [FY_IO_TOKEN_MASK] = r->token_mask,
+        [FY_IO_TOKEN_LAST] = r->token_last,
         [FY_IO_OUT] = r->hidden[(step + 1) % 2],
         [FY_IO_LOGITS] = r->head_logits,
+        [FY_IO_V_FIRST_OUT] = r->v_first,
     };
+    if (t->role == FY_IO_STATE || t->role == FY_IO_STATE_OUT)
+        return *fy_chain_state_at(&r->states, t->role == FY_IO_STATE ? reads : reads ^ 1, t->layer,
+                                  t->head);
     if (t->role == FY_IO_KEY_CACHE || t->role == FY_IO_VALUE_CACHE) {
         const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
         return t->role == FY_IO_KEY_CACHE ? cache->k : cache->v;
@@ -308,7 +303,7 @@ static int encode_cache(const fy_chain_run *r, const fy_io_tensor *io, const fy_
     return 0;
 }
 
-static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *e)
+static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, uint32_t reads, fy_err *e)
 {
     const fy_chain *c = r->c;
     const fy_chain_graph *g = &c->graphs[graph];
@@ -320,7 +315,7 @@ static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         fy_io_tensor t;
         fy_graph_io(&shape, i, &t);
-        buffers[i] = memory_of(r, shape.chunk, step, &t);
+        buffers[i] = memory_of(r, shape.chunk, step, reads, &t);
         rc = encode_cache(r, &t, &tensors[i], buffers[i], e);
     }
     const fy_graph_binding b = {.name = g->name,
@@ -346,14 +341,22 @@ static size_t step_of(const fy_chain *c, size_t graph)
     return step;
 }
 
+/* The lm_head has no states: it is bound once. */
+static size_t n_bound(const fy_chain_run *r)
+{
+    return r->c->n_graphs + (fy_graph_has_states(r->hp) ? r->c->n_layer_graphs : 0);
+}
+
 static int bind_all(fy_chain_run *r, fy_err *e)
 {
-    for (size_t i = 0; i < r->c->n_graphs; i++) {
-        const size_t step = step_of(r->c, i);
+    const size_t n = r->c->n_graphs;
+    for (size_t i = 0; i < n_bound(r); i++) {
+        const size_t graph = i % n, step = step_of(r->c, graph);
+        const uint32_t reads = i >= n;
         fy_err why = {0};
-        r->graphs[i] = bind(r, i, step, &why);
+        r->graphs[i] = bind(r, graph, step, reads, &why);
         if (r->graphs[i] == NULL && fy_chain_recover(r->c, &why, e) == 0)
-            r->graphs[i] = bind(r, i, step, e);
+            r->graphs[i] = bind(r, graph, step, reads, e);
         if (r->graphs[i] == NULL)
             return -1;
     }
@@ -400,6 +403,7 @@ static int take_area(fy_chain_run *r, size_t i, fy_err *e)
     fy_layout c = {0};
     fy_chain_run counted = *r;
     counted.cache = counted.fresh = NULL;
+    counted.states.parts = NULL;
     lay_out_area(&counted, i, &c);
     if (c.used == 0)
         return 0;
@@ -422,7 +426,7 @@ static int take_memory(fy_chain_run *r, fy_err *e)
         return -1;
     r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
     r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
-    r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
+    r->graphs = calloc(n_bound(r), sizeof *r->graphs);
     r->areas = calloc(r->c->n_chunks + 1, sizeof *r->areas);
     r->times = calloc(r->c->n_chunks, sizeof *r->times);
     if (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)
@@ -430,13 +434,25 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL || r->areas == NULL ||
         r->times == NULL || (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
         return fy_nomem(e);
+    if (fy_chain_states_init(&r->states, r->hp, fy_element_bytes(r->kv), e) != 0)
+        return -1;
     for (size_t i = 0; i <= r->c->n_chunks; i++) {
         if (take_area(r, i, e) != 0)
             return -1;
     }
-    init_mask(r, r->bias[0], 0);
-    init_mask(r, r->bias[1], r->hp->n_swa);
+    if (!fy_graph_has_states(r->hp))
+        fy_chain_masks_init(&r->masks);
     return 0;
+}
+
+static fy_chain_masks masks_of(const fy_chain *c, const fy_hparams *hp)
+{
+    return (fy_chain_masks){.shows = c->shows,
+                            .hides = c->hides,
+                            .n_batch = fy_chain_max_batch(c),
+                            .n_cache = c->n_cache,
+                            .n_ctx = c->n_ctx,
+                            .n_swa = hp->n_swa};
 }
 
 fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
@@ -452,7 +468,7 @@ fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, in
         fy_nomem(e);
         return NULL;
     }
-    *r = (fy_chain_run){.c = c, .hp = hp, .kv = cache_element(c, kv)};
+    *r = (fy_chain_run){.c = c, .hp = hp, .kv = cache_element(c, hp, kv), .masks = masks_of(c, hp)};
     c->in_use = true;
     const fy_graph_backend *api = c->device->api;
     if (take_memory(r, e) != 0 || bind_all(r, e) != 0 ||
@@ -473,7 +489,7 @@ void fy_chain_run_free(fy_chain_run *r)
     const fy_graph_backend *api = r->c->device->api;
     if (r->begun && api->end != NULL)
         api->end(r->c->device);
-    for (size_t i = 0; r->graphs != NULL && i < r->c->n_graphs; i++)
+    for (size_t i = 0; r->graphs != NULL && i < n_bound(r); i++)
         api->unbind(r->graphs[i]);
     for (size_t i = r->c->n_chunks + 1; r->areas != NULL && i-- > 0;)
         fy_graph_give(r->c->device, r->areas[i]);
@@ -483,6 +499,7 @@ void fy_chain_run_free(fy_chain_run *r)
     free(r->cache);
     free(r->fresh);
     free(r->encodings);
+    fy_chain_states_release(&r->states);
     r->c->in_use = false;
     free(r);
 }
@@ -537,16 +554,36 @@ static void put_keys(fy_element type, void *cache, const void *key, uint32_t n, 
     }
 }
 
-/* The real tokens' keys and values of one chunk into their slots. */
-static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32_t n_past)
+/* The real tokens' keys and values of one chunk into the slots from this one on. */
+static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32_t slot)
 {
     const uint32_t heads = r->hp->n_head_kv, dim = r->hp->head_dim;
     const size_t row = (size_t)r->hp->head_dim_v * fy_element_bytes(r->kv);
     const size_t n_pairs = (size_t)(info->end_layer - info->first_layer) * heads;
     pair *cache = r->cache + (size_t)info->first_layer * heads;
     for (size_t i = 0; i < n_pairs; i++) {
-        put_keys(r->kv, cache[i].k, r->fresh[i].k, n, dim, n_past, r->c->n_cache);
-        memcpy(cache[i].v + n_past * row, r->fresh[i].v, n * row);
+        put_keys(r->kv, cache[i].k, r->fresh[i].k, n, dim, slot, r->c->n_cache);
+        memcpy(cache[i].v + slot * row, r->fresh[i].v, n * row);
+    }
+}
+
+void fy_chain_run_keep(fy_chain_run *r, uint32_t n_past, const int32_t *path, uint32_t n)
+{
+    const size_t es = fy_element_bytes(r->kv), row = r->hp->head_dim_v * es;
+    const size_t n_pairs = (size_t)r->hp->n_layer * r->hp->n_head_kv;
+    for (size_t p = 0; p < n_pairs; p++) {
+        uint8_t *v = r->cache[p].v + n_past * row;
+        for (uint32_t i = 0; i < n; i++) {
+            if (path[i] != (int32_t)i)
+                memcpy(v + i * row, v + (size_t)path[i] * row, row);
+        }
+        for (uint32_t e = 0; e < r->hp->head_dim; e++) {
+            uint8_t *k = r->cache[p].k + ((size_t)e * r->c->n_cache + n_past) * es;
+            for (uint32_t i = 0; i < n; i++) {
+                if (path[i] != (int32_t)i)
+                    memcpy(k + i * es, k + (size_t)path[i] * es, es);
+            }
+        }
     }
 }
 
@@ -622,8 +659,10 @@ float *fy_chain_run_x(fy_chain_run *r)
 static int run_timed(fy_chain_run *r, size_t graph, fy_err *e)
 {
     fy_chain_time *t = &r->times[r->c->graphs[graph].chunk];
+    const size_t n = r->c->n_graphs;
+    const bool second = graph < r->c->n_layer_graphs && r->states.reads == 1;
     const double begin = fy_now_s();
-    const int rc = r->c->device->api->run(r->graphs[graph], e);
+    const int rc = r->c->device->api->run(r->graphs[second ? n + graph : graph], e);
     t->seconds += fy_now_s() - begin;
     t->n_calls++;
     return rc;
@@ -655,22 +694,49 @@ static int show(const fy_chain_call *call, uint32_t layer, const float *x, fy_er
     return call->show != NULL ? call->show(call->user, layer, x, call->first, call->n, e) : 0;
 }
 
+/* What the graphs of a call read beside x and what is in caches or states. */
+static void prepare_attention(fy_chain_run *r, const fy_chain_call *call, uint32_t n_batch)
+{
+    if (call->tree != NULL)
+        fy_chain_masks_tree(&r->masks, call->n_past, call->tree, call->n, n_batch);
+    else
+        fy_chain_masks_follow(&r->masks, call->n_past);
+    fill_tables(r, 0, call->angles, call->n);
+    fill_tables(r, 1, call->angles_swa, call->n);
+    fill_tables(r, 2, call->angles_q, call->n);
+}
+
+static void prepare_states(fy_chain_run *r, const fy_chain_call *call, uint32_t n_batch)
+{
+    for (uint32_t i = 0; i < n_batch; i++) {
+        r->token_mask[i] = i < call->n ? 1 : 0;
+        r->token_last[i] = i + 1 == call->n ? 1 : 0;
+    }
+    fy_chain_states_begin(&r->states, call->state_from, call->state_to, call->n_past == 0);
+}
+
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e)
 {
     const fy_chain *c = r->c;
     size_t i = pick(c, 0, c->n_layer_graphs, call->n), step = 0;
     const uint32_t n_batch = c->graphs[i].n_batch;
-    assert(call->n <= n_batch && call->n <= c->n_cache - call->n_past);
-    show_slots(r, call->n_past);
+    const uint32_t slot = call->n_past + (call->tree != NULL ? (uint32_t)call->tree->first : 0);
+    const bool states = fy_graph_has_states(r->hp);
+    assert(call->n <= n_batch && (states || call->n <= c->n_cache - slot));
     pad(r->hidden[0], call->n, n_batch, r->hp->n_embd);
-    fill_tables(r, 0, call->angles, call->n);
-    fill_tables(r, 1, call->angles_swa, call->n);
+    if (states)
+        prepare_states(r, call, n_batch);
+    else
+        prepare_attention(r, call, n_batch);
     for (; i < c->n_layer_graphs && c->graphs[i].n_batch == n_batch; i++, step++) {
         const fy_chunk_info *info = fy_chain_info_of(c, i);
         if (show(call, info->first_layer, r->hidden[step % 2], e) != 0 || run_graph(r, i, e) != 0)
             return NULL;
-        store(r, info, call->n, call->n_past);
+        if (!states)
+            store(r, info, call->n, slot);
     }
+    if (states)
+        fy_chain_states_end(&r->states, call->state_to);
     float *x = r->hidden[step % 2];
     return show(call, r->hp->n_layer, x, e) == 0 ? x : NULL;
 }
@@ -698,7 +764,8 @@ int fy_chain_run_head(fy_chain_run *r, const float *x, uint32_t n, float *logits
     const size_t len = r->hp->n_embd;
     for (uint32_t done = 0; done < n;) {
         const size_t i = pick(c, c->n_layer_graphs, c->n_graphs, n - done);
-        const uint32_t n_batch = c->graphs[i].n_batch, count = min32(n - done, n_batch);
+        const uint32_t n_batch = c->graphs[i].n_batch, left = n - done,
+                       count = left < n_batch ? left : n_batch;
         memcpy(r->head_x, x + done * len, count * len * sizeof *x);
         pad(r->head_x, count, n_batch, r->hp->n_embd);
         if (run_slices(r, i, count, logits + (size_t)done * r->hp->n_vocab, e) != 0)

@@ -1,11 +1,11 @@
 /* "chunks": the graphs of a cut model on the CPU, with the engine's decoder. It has nothing but
  * what an NPU would have: the tensors of arch/graph_io.h. What a token sees is what its mask shows,
  * how it rotates is what the RoPE tables hold, and what came before it is what the host wrote into
- * the cache. So a host that runs on it has done everything right.
+ * the cache, or what the states hold. So a host that runs on it has done everything right.
  *
  * A mask is computed where every row shows one run of columns that ends with the row's own token,
- * over columns that some row shows; another one is refused when the graph runs. Sums have the order
- * of the engine's, and the results its bits. */
+ * over columns that some row shows, or a run and then a path of a tree; another one is refused when
+ * the graph runs. Sums have the order of the engine's, and the results its bits. */
 #include "model/chain.h"
 
 #include <stdlib.h>
@@ -20,15 +20,24 @@
 
 /* --- masks: what a graph's mask shows, as attention on the CPU wants it. Columns get ranks: those
  * of the cache that some row shows, and those hidden from all in front of them, then the tokens of
- * the call. A row must show one run of ranks that ends with its own token --- */
+ * the call. Rows show one run of ranks each that ends with the row's own token; or some do not, and
+ * then the ranks up to the first hole of any row are a trunk, and those after it nodes of a tree,
+ * of which each row shows one path --- */
 
 typedef struct {
-    int32_t *slots;               /* [n_cache] the column of a rank */
-    uint8_t *shown;               /* [n_cache] scratch */
-    fy_place *at;                 /* [n_batch] the rank of a token of the call */
-    int32_t *first;               /* [n_batch] the first rank that it sees */
+    int32_t *slots;  /* [n_cache] the column of a rank */
+    uint8_t *shown;  /* [n_cache] scratch */
+    fy_place *at;    /* [n_batch] the rank of a token of the call; of a tree its place */
+    fy_place *row;   /* [n_batch] its rank */
+    int32_t *first;  /* [n_batch] the first rank that it sees */
+    int32_t *parent; /* [n_cache + n_batch] of nodes */
     int64_t n_slots, first_shown; /* ranks of the cache; of them hidden from all */
+    int64_t trunk;                /* ranks before the first hole of any row, at most n_slots */
+    bool is_tree;
+    fy_token_tree tree;
 } graph_mask;
+
+enum { NOT_KNOWN = -2 }; /* of a parent */
 
 typedef struct {
     const char *name;     /* for messages */
@@ -43,7 +52,9 @@ static void mask_lay_out(graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_l
     m->slots = fy_lay_out(c, n_cache, 1, sizeof *m->slots);
     m->shown = fy_lay_out(c, n_cache, 1, sizeof *m->shown);
     m->at = fy_lay_out(c, n_batch, 1, sizeof *m->at);
+    m->row = fy_lay_out(c, n_batch, 1, sizeof *m->row);
     m->first = fy_lay_out(c, n_batch, 1, sizeof *m->first);
+    m->parent = fy_lay_out(c, (uint64_t)n_cache + n_batch, 1, sizeof *m->parent);
 }
 
 static bool is_shown(uint16_t bits)
@@ -76,9 +87,24 @@ static void find_slots(graph_mask *m, const mask_in *in)
     }
 }
 
+static bool sees(const graph_mask *m, const mask_in *in, uint32_t r, int64_t rank)
+{
+    const uint16_t *row = in->bits + (size_t)r * in->n_ctx;
+    return is_shown(rank < m->n_slots ? row[m->slots[rank]]
+                                      : row[in->n_cache + (rank - m->n_slots)]);
+}
+
+static int fail_row(const mask_in *in, uint32_t r, fy_err *e)
+{
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "%s, row %u: the columns that it shows are not one run that ends with its own "
+                   "token (column %u), nor a path of a tree; the CPU computes no other mask",
+                   in->name, r, in->n_cache + r);
+}
+
 static int read_row(graph_mask *m, const mask_in *in, uint32_t r, fy_err *e)
 {
-    const uint16_t *row = in->bits + (size_t)r * in->n_ctx, *call = row + in->n_cache;
+    const uint16_t *row = in->bits + (size_t)r * in->n_ctx;
     const int64_t self = m->n_slots + r;
     int64_t rank = m->first_shown;
     if (!only_shows_or_hides(row, in->n_ctx, in->hidden))
@@ -86,39 +112,87 @@ static int read_row(graph_mask *m, const mask_in *in, uint32_t r, fy_err *e)
                        "%s, row %u: expected 0 or the value that hides (attention_mask_value) in "
                        "every column",
                        in->name, r);
-    while (rank < m->n_slots && !is_shown(row[m->slots[rank]]))
+    while (rank < self && !sees(m, in, r, rank))
         rank++;
-    while (rank >= m->n_slots && rank < self && !is_shown(call[rank - m->n_slots]))
-        rank++;
-    m->at[r] = (fy_place){0, (int32_t)self};
+    m->at[r] = m->row[r] = (fy_place){0, (int32_t)self};
     m->first[r] = (int32_t)rank;
-    while (rank < m->n_slots && is_shown(row[m->slots[rank]]))
+    while (rank <= self && sees(m, in, r, rank))
         rank++;
-    while (rank >= m->n_slots && rank <= self && is_shown(call[rank - m->n_slots]))
-        rank++;
-    bool behind = rank <= self; /* a hole */
-    for (uint32_t c = r + 1; c < in->n_ctx - in->n_cache; c++)
-        behind |= is_shown(call[c]);
-    return !behind ? 0
-                   : fy_fail(e, FY_EUNSUPPORTED,
-                             "%s, row %u: the columns that it shows are not one run that ends with "
-                             "its own token (column %u); the CPU computes no other mask",
-                             in->name, r, in->n_cache + r);
+    m->is_tree |= rank <= self;
+    m->trunk = rank < m->trunk ? rank : m->trunk;
+    bool odd = !sees(m, in, r, self);
+    for (uint32_t c = in->n_cache + r + 1; c < in->n_ctx; c++)
+        odd |= is_shown(row[c]);
+    return odd ? fail_row(in, r, e) : 0;
+}
+
+/* Of the nodes that a row shows, each follows the one before it. */
+static int read_path(graph_mask *m, const mask_in *in, uint32_t r, fy_err *e)
+{
+    const int64_t self = m->n_slots + r;
+    int32_t before = m->first[r] < m->trunk ? -1 : NOT_KNOWN;
+    for (int64_t rank = m->trunk; rank <= self; rank++) {
+        const int32_t node = (int32_t)(rank - m->trunk);
+        if (!sees(m, in, r, rank))
+            continue;
+        if (before != NOT_KNOWN && m->parent[node] == NOT_KNOWN)
+            m->parent[node] = before;
+        if (before != NOT_KNOWN && m->parent[node] != before)
+            return fail_row(in, r, e);
+        before = node;
+    }
+    return 0;
+}
+
+/* Where a row stands, and what it sees first: as deep in the tree as its path is long, of which a
+ * window may hide the beginning. */
+static void place_row(graph_mask *m, const mask_in *in, uint32_t r)
+{
+    const int64_t self = m->n_slots + r;
+    int32_t pos = (int32_t)m->trunk, n_seen = 0;
+    for (int32_t node = m->parent[self - m->trunk]; node >= 0; node = m->parent[node])
+        pos++;
+    for (int64_t rank = m->trunk; rank <= self; rank++)
+        n_seen += sees(m, in, r, rank);
+    m->at[r].pos = pos;
+    if (m->first[r] >= m->trunk)
+        m->first[r] = pos - n_seen + 1;
+}
+
+static int read_tree(graph_mask *m, const mask_in *in, fy_err *e)
+{
+    const int64_t n_nodes = m->n_slots - m->trunk + in->n_batch;
+    for (int64_t i = 0; i < n_nodes; i++)
+        m->parent[i] = NOT_KNOWN;
+    for (uint32_t r = 0; r < in->n_batch; r++) {
+        if (read_path(m, in, r, e) != 0)
+            return -1;
+    }
+    for (int64_t i = 0; i < n_nodes; i++)
+        m->parent[i] = m->parent[i] == NOT_KNOWN ? -1 : m->parent[i];
+    for (uint32_t r = 0; r < in->n_batch; r++)
+        place_row(m, in, r);
+    m->tree = (fy_token_tree){.n_past = (int32_t)m->trunk,
+                              .first = (int32_t)(m->n_slots - m->trunk),
+                              .parent = m->parent};
+    return 0;
 }
 
 static int mask_read(graph_mask *m, const mask_in *in, fy_err *e)
 {
     find_slots(m, in);
+    m->trunk = m->n_slots;
+    m->is_tree = false;
     for (uint32_t r = 0; r < in->n_batch; r++) {
         if (read_row(m, in, r, e) != 0)
             return -1;
     }
-    return 0;
+    return m->is_tree ? read_tree(m, in, e) : 0;
 }
 
 /* --- the device --- */
 
-enum { N_ROLES = FY_IO_VALUE + 1, N_MASKS = 2 };
+enum { N_MASKS = 2 };
 
 typedef struct {
     fy_graph_device base;
@@ -128,6 +202,7 @@ typedef struct {
     fy_activations act;
     graph_mask masks[N_MASKS]; /* without and with the window */
     fy_kv_layer kv;            /* the rows of one layer */
+    float *state;              /* the state of one layer, as the engine has it */
     /* of all graphs that are bound */
     fy_hparams hp; /* of the first chunk; the others agree where memory depends on it */
     int64_t q8_len, ff_len;
@@ -144,10 +219,10 @@ struct fy_graph_chunk {
 struct fy_graph {
     const fy_graph_chunk *chunk; /* view */
     fy_graph_shape shape;
-    uint16_t hidden;         /* f16: what a mask hides with */
-    void **buffers;          /* owned: [fy_graph_n_io] */
-    uint32_t first[N_ROLES]; /* the first tensor of a role, if `has` it */
-    bool has[N_ROLES];
+    uint16_t hidden;             /* f16: what a mask hides with */
+    void **buffers;              /* owned: [fy_graph_n_io] */
+    uint32_t first[FY_IO_COUNT]; /* the first tensor of a role, if `has` it */
+    bool has[FY_IO_COUNT];
 };
 
 /* --- chunks ----------------------------------------------------------------------------------- */
@@ -186,8 +261,12 @@ static bool same_sizes(const fy_hparams *a, const fy_hparams *b)
 {
     return a->n_embd == b->n_embd && a->n_head == b->n_head && a->n_head_kv == b->n_head_kv &&
            a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v && a->n_rot == b->n_rot &&
-           a->parallel == b->parallel && (a->rope_theta_swa != 0) == (b->rope_theta_swa != 0) &&
-           a->n_expert == 0 && b->n_expert == 0;
+           a->parallel == b->parallel && a->wkv_head == b->wkv_head &&
+           a->n_rank_mix == b->n_rank_mix && a->n_rank_decay == b->n_rank_decay &&
+           a->n_rank_iclr == b->n_rank_iclr && a->n_rank_value == b->n_rank_value &&
+           a->n_rank_gate == b->n_rank_gate &&
+           (a->rope_theta_swa != 0) == (b->rope_theta_swa != 0) &&
+           (a->temp_scale != 0) == (b->temp_scale != 0) && a->n_expert == 0 && b->n_expert == 0;
 }
 
 static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_err *e)
@@ -304,7 +383,7 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
 {
     device *d = p->d;
     const fy_model *m = p->model;
-    const fy_type type = cache_type(b);
+    const fy_type type = fy_graph_has_states(&m->hp) ? FY_F32 : cache_type(b);
     fy_graph *g = calloc(1, sizeof *g);
     if (g == NULL) {
         fy_nomem(e);
@@ -316,7 +395,7 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
                                 .n_batch = b->n_batch,
                                 .n_cache = b->n_cache,
                                 .n_ctx = b->n_ctx,
-                                .kv_bytes = type == FY_F32 ? 4 : 2};
+                                .kv_bytes = type == FY_F32 ? sizeof(float) : sizeof(uint16_t)};
     fy_kernels_for(0).f32_to_f16(&g->hidden, &b->mask_value, 1);
     const bool layers = m->chunk.kind == FY_CHUNK_LAYERS;
     int rc = bind_tensors(g, b, e);
@@ -342,9 +421,14 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
 static void lay_out(device *d, fy_layout *c)
 {
     const uint64_t n_rows = (uint64_t)d->n_cache + d->n_batch, heads = d->hp.n_head_kv;
+    if (fy_graph_has_states(&d->hp)) {
+        fy_activations_lay_out(&d->act, &d->hp, d->n_batch, (uint64_t)d->ff_len, c);
+        d->state = fy_lay_out(c, 1, fy_state_len(&d->hp), sizeof *d->state);
+        return;
+    }
     d->kv = (fy_kv_layer){.type_k = d->kv_type,
                           .type_v = d->kv_type,
-                          .n_ctx = (int64_t)n_rows,
+                          .n_rows = (int64_t)n_rows,
                           .n_head_kv = d->hp.n_head_kv,
                           .head_dim = d->hp.head_dim,
                           .head_dim_v = d->hp.head_dim_v};
@@ -473,7 +557,7 @@ static void write_keys(const fy_graph *g, const device *d, uint32_t layer, int64
     const size_t v_row = (size_t)fy_type_row_bytes(kv->type_v, (uint64_t)kv->head_dim_v);
     void *const *out = layer_buffers(g, FY_IO_KEY, layer);
     for (int64_t h = 0; h < kv->n_head_kv; h++) {
-        const size_t row = (size_t)(h * kv->n_ctx + rank);
+        const size_t row = (size_t)(h * kv->n_rows + rank);
         memcpy(out[2 * h], (const uint8_t *)kv->k + row * k_row, g->shape.n_batch * k_row);
         memcpy(out[2 * h + 1], (const uint8_t *)kv->v + row * v_row, g->shape.n_batch * v_row);
     }
@@ -488,10 +572,93 @@ static void run_layer(const fy_graph *g, device *d, fy_decoder *dec, uint32_t la
                                   .first = m->first_shown,
                                   .end = m->n_slots};
     dec->act.at = m->at;
+    dec->act.row = m->row;
     dec->act.first = m->first;
+    dec->act.tree = m->is_tree ? &m->tree : NULL;
     fy_backend_load_cache(d->backend, &d->kv, &cache);
-    fy_decoder_layer(dec, layer, &d->kv, FY_WHOLE, g->shape.n_batch);
+    fy_decoder_layer(dec, layer, &d->kv, NULL, FY_WHOLE, g->shape.n_batch);
     write_keys(g, d, layer, m->n_slots);
+}
+
+/* --- layers with states --- */
+
+/* How many tokens the call has; the rest is padding. */
+static int count_tokens(const fy_graph *g, uint32_t *n, fy_err *e)
+{
+    const float *mask = buffer(g, FY_IO_TOKEN_MASK), *last = buffer(g, FY_IO_TOKEN_LAST);
+    const uint32_t n_batch = g->shape.n_batch;
+    bool odd = false;
+    *n = 1;
+    if (mask == NULL)
+        return 0;
+    while (*n < n_batch && mask[*n] == 1)
+        ++*n;
+    for (uint32_t i = 0; i < n_batch; i++)
+        odd |= mask[i] != (i < *n ? 1 : 0) || (last != NULL && last[i] != (i + 1 == *n ? 1 : 0));
+    return odd ? fy_fail(
+                     e, FY_EUNSUPPORTED,
+                     "token_mask and token_last: expected 1 for each token of the call and 0 for "
+                     "the padding after it, and 1 for the last token alone")
+               : 0;
+}
+
+/* A layer's state between its tensors and the engine's memory: inputs of both mixes, then heads. */
+static void move_state(const fy_graph *g, float *state, uint32_t layer, bool out)
+{
+    const size_t width = g->shape.hp->n_embd, heads = width * g->shape.hp->wkv_head;
+    const size_t at[] = {0, 2 * width, width}, len[] = {width, heads, width};
+    const fy_io_role role = out ? FY_IO_STATE_OUT : FY_IO_STATE;
+    void *const *part =
+        g->buffers + g->first[role] + (layer - g->shape.chunk->first_layer) * FY_STATE_PARTS;
+    for (int i = 0; i < FY_STATE_PARTS; i++) {
+        if (out)
+            memcpy(part[i], state + at[i], len[i] * sizeof *state);
+        else
+            memcpy(state + at[i], part[i], len[i] * sizeof *state);
+    }
+}
+
+static void run_state_layer(const fy_graph *g, device *d, fy_decoder *dec, uint32_t layer,
+                            uint32_t n)
+{
+    static const uint8_t here = 0; /* the state is changed where it is */
+    const fy_state_view view = {
+        .memory = d->state, .half_len = 0, .len = 0, .from = &here, .to = &here};
+    move_state(g, d->state, layer, false);
+    fy_decoder_layer(dec, layer, &d->kv, &view, FY_WHOLE, n);
+    move_state(g, d->state, layer, true);
+}
+
+/* Rows of padding are zeros: nobody reads them. */
+static void give_rows(const fy_graph *g, fy_io_role role, const float *x, uint32_t n)
+{
+    const size_t width = g->shape.hp->n_embd;
+    float *to = buffer(g, role);
+    memcpy(to, x, n * width * sizeof *x);
+    memset(to + n * width, 0, (g->shape.n_batch - n) * width * sizeof *x);
+}
+
+static int run_state_layers(const fy_graph *g, device *d, fy_decoder *dec, fy_err *e)
+{
+    const fy_chunk_info *info = g->shape.chunk;
+    const size_t width = g->shape.hp->n_embd;
+    uint32_t n;
+    if (count_tokens(g, &n, e) != 0)
+        return fy_ctx(e, "%s", fy_gguf_path(g->chunk->model->gguf));
+    for (uint32_t i = 0; i < n; i++) /* after another token: the state has what was before */
+        dec->act.at[i] = (fy_place){0, (int32_t)i + 1};
+    memcpy(dec->act.x, buffer(g, FY_IO_X), n * width * sizeof(float));
+    if (g->has[FY_IO_V_FIRST])
+        memcpy(dec->act.rwkv.v_first, buffer(g, FY_IO_V_FIRST), n * width * sizeof(float));
+    for (uint32_t layer = info->first_layer; layer < info->end_layer; layer++) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        run_state_layer(g, d, dec, layer, n);
+    }
+    if (g->has[FY_IO_V_FIRST_OUT])
+        give_rows(g, FY_IO_V_FIRST_OUT, dec->act.rwkv.v_first, n);
+    give_rows(g, FY_IO_OUT, dec->act.x, n);
+    return 0;
 }
 
 static int run(fy_graph *g, fy_err *e)
@@ -505,10 +672,13 @@ static int run(fy_graph *g, fy_err *e)
         fy_decoder_head(&dec, buffer(g, FY_IO_X), n, buffer(g, FY_IO_LOGITS));
         return fy_check_interrupt(e);
     }
+    if (fy_graph_has_states(g->shape.hp))
+        return run_state_layers(g, d, &dec, e);
     if (read_masks(g, d, e) != 0)
         return fy_ctx(e, "%s", fy_gguf_path(g->chunk->model->gguf));
     read_angles(g, FY_IO_COS, FY_IO_SIN, dec.act.angles);
     read_angles(g, FY_IO_COS_SWA, FY_IO_SIN_SWA, dec.act.angles_swa);
+    read_angles(g, FY_IO_COS_Q, FY_IO_SIN_Q, dec.act.angles_q);
     memcpy(dec.act.x, buffer(g, FY_IO_X), bytes);
     for (uint32_t layer = info->first_layer; layer < info->end_layer; layer++) {
         if (fy_check_interrupt(e) != 0)

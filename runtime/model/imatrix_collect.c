@@ -13,24 +13,33 @@
 #include "format/gguf_write.h"
 #include "model/session.h"
 
+/* [n_mat][ne[0]] and [n_mat]; NULL until they are used. */
+typedef struct {
+    double *sums;     /* owned */
+    uint64_t *counts; /* owned */
+} matrix_sums;
+
 typedef struct {
     const fy_gguf_tensor *t;
     uint64_t n_mat;
-    double *sums;     /* owned, [n_mat][ne[0]]; NULL until it is used */
-    uint64_t *counts; /* owned, [n_mat] */
+    matrix_sums all, window;
 } weight;
 
 struct fy_collector {
-    fy_session *session; /* view */
-    weight *weights;     /* owned, [n], by address */
+    const fy_model *model; /* view */
+    fy_session *session;   /* view; NULL: none is watched */
+    weight *weights;       /* owned, [n], in the order of the file */
+    weight **by_address;   /* owned, [n] */
     size_t n;
+    uint64_t most_cols;
     fy_err err; /* what went wrong while watching */
 };
 
 static int by_address(const void *a, const void *b)
 {
-    const weight *x = a, *y = b;
-    return (x->t->data > y->t->data) - (x->t->data < y->t->data);
+    const weight *const *x = a, *const *y = b;
+    const uint8_t *p = (*x)->t->data, *q = (*y)->t->data;
+    return (p > q) - (p < q);
 }
 
 /* The tensor that holds this byte; NULL: none. */
@@ -39,24 +48,30 @@ static weight *weight_at(const fy_collector *c, const uint8_t *p)
     size_t begin = 0, end = c->n;
     while (begin < end) {
         const size_t mid = begin + (end - begin) / 2;
-        if (c->weights[mid].t->data <= p)
+        if (c->by_address[mid]->t->data <= p)
             begin = mid + 1;
         else
             end = mid;
     }
     if (begin == 0)
         return NULL;
-    weight *w = &c->weights[begin - 1];
+    weight *w = c->by_address[begin - 1];
     return (uint64_t)(p - w->t->data) < w->t->bytes ? w : NULL;
 }
 
-static int make_room(weight *w, fy_err *e)
+static int make_room(const weight *w, matrix_sums *s, fy_err *e)
 {
-    if (w->sums != NULL)
+    if (s->sums != NULL)
         return 0;
-    w->sums = calloc(w->t->ne[0] * w->n_mat, sizeof *w->sums); /* fewer than the file's elements */
-    w->counts = calloc(w->n_mat, sizeof *w->counts);
-    return w->sums != NULL && w->counts != NULL ? 0 : fy_nomem(e);
+    s->counts = calloc(w->n_mat, sizeof *s->counts);
+    s->sums = s->counts != NULL /* fewer than the file's elements */
+                  ? calloc(w->t->ne[0] * w->n_mat, sizeof *s->sums)
+                  : NULL;
+    if (s->sums != NULL)
+        return 0;
+    free(s->counts);
+    s->counts = NULL;
+    return fy_nomem(e);
 }
 
 static void add_squares(double *restrict sums, const float *restrict x, int64_t n)
@@ -81,18 +96,45 @@ static void watch(void *user, const float *x, int64_t n_tokens, const fy_product
         const uint64_t each = w->t->bytes / w->n_mat;
         if (!fy_span_begins(w->t->name, "blk.") || at % each != 0)
             continue;
-        if (make_room(w, &c->err) != 0)
+        if (make_room(w, &w->window, &c->err) != 0)
             return;
-        double *sums = w->sums + at / each * w->t->ne[0];
+        double *sums = w->window.sums + at / each * w->t->ne[0];
         for (int64_t t = 0; t < n_tokens; t++)
             add_squares(sums, x + t * m->n_cols, m->n_cols);
-        w->counts[at / each] += (uint64_t)n_tokens;
+        w->window.counts[at / each] += (uint64_t)n_tokens;
     }
+}
+
+fy_collector *fy_collector_of(const fy_model *m, fy_err *e)
+{
+    const fy_gguf *g = fy_model_gguf(m);
+    const size_t n = fy_gguf_n_tensors(g);
+    fy_collector *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *c = (fy_collector){.model = m,
+                        .weights = calloc(n + 1, sizeof *c->weights),
+                        .by_address = calloc(n + 1, sizeof(weight *))};
+    if (c->weights == NULL || c->by_address == NULL) {
+        fy_collector_free(c);
+        fy_nomem(e);
+        return NULL;
+    }
+    c->n = n;
+    for (size_t i = 0; i < n; i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        c->weights[i] = (weight){.t = t, .n_mat = t->ne[2] * t->ne[3]};
+        c->by_address[i] = &c->weights[i];
+        c->most_cols = t->ne[0] > c->most_cols ? t->ne[0] : c->most_cols;
+    }
+    qsort(c->by_address, n, sizeof *c->by_address, by_address);
+    return c;
 }
 
 fy_collector *fy_collector_new(fy_session *s, fy_err *e)
 {
-    const fy_gguf *g = s->model->gguf;
     if (s->chain != NULL) {
         fy_fail(
             e, FY_EUNSUPPORTED,
@@ -100,20 +142,10 @@ fy_collector *fy_collector_new(fy_session *s, fy_err *e)
             "the whole model (--backend cpu)");
         return NULL;
     }
-    fy_collector *c = calloc(1, sizeof *c);
-    weight *weights = calloc(fy_gguf_n_tensors(g) + 1, sizeof *weights);
-    if (c == NULL || weights == NULL) {
-        free(weights);
-        free(c);
-        fy_nomem(e);
+    fy_collector *c = fy_collector_of(s->model, e);
+    if (c == NULL)
         return NULL;
-    }
-    *c = (fy_collector){.session = s, .weights = weights, .n = fy_gguf_n_tensors(g)};
-    for (size_t i = 0; i < c->n; i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
-        weights[i] = (weight){.t = t, .n_mat = t->ne[2] * t->ne[3]};
-    }
-    qsort(weights, c->n, sizeof *weights, by_address);
+    c->session = s;
     fy_backend_watch(s->d.backend, watch, c);
     return c;
 }
@@ -122,13 +154,81 @@ void fy_collector_free(fy_collector *c)
 {
     if (c == NULL)
         return;
-    fy_backend_watch(c->session->d.backend, NULL, NULL);
+    if (c->session != NULL)
+        fy_backend_watch(c->session->d.backend, NULL, NULL);
     for (size_t i = 0; i < c->n; i++) {
-        free(c->weights[i].sums);
-        free(c->weights[i].counts);
+        free(c->weights[i].all.sums);
+        free(c->weights[i].all.counts);
+        free(c->weights[i].window.sums);
+        free(c->weights[i].window.counts);
     }
     free(c->weights);
+    free(c->by_address);
     free(c);
+}
+
+/* --- windows ---------------------------------------------------------------------------------- */
+
+static int fail_column(const weight *w, uint64_t column, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    return fy_fail(e, FY_EFORMAT,
+                   "what '%s' is multiplied with is not finite, or too large, in column %llu",
+                   fy_quote(shown, sizeof shown, w->t->name), (unsigned long long)column);
+}
+
+/* The sums of matrix k as f32, and nothing in their place. */
+static int take_sums(weight *w, uint64_t k, float *out, fy_err *e)
+{
+    const uint64_t n = w->t->ne[0];
+    double *sums = w->window.sums + k * n;
+    for (uint64_t j = 0; j < n; j++) {
+        out[j] = (float)sums[j];
+        if (!isfinite(out[j]))
+            return fail_column(w, j, e);
+    }
+    memset(sums, 0, n * sizeof *sums);
+    w->window.counts[k] = 0;
+    return 0;
+}
+
+int fy_collector_end_window(fy_collector *c, fy_collector_sink *sink, void *user, fy_err *e)
+{
+    if (c->err.code != FY_OK)
+        return fy_fail(e, c->err.code, "%s: %s", fy_gguf_path(fy_model_gguf(c->model)), c->err.msg);
+    float *sums = malloc((c->most_cols + 1) * sizeof *sums);
+    int rc = sums != NULL ? 0 : fy_nomem(e);
+    for (size_t i = 0; rc == 0 && i < c->n; i++) {
+        weight *w = &c->weights[i];
+        for (uint64_t k = 0; rc == 0 && w->window.sums != NULL && k < w->n_mat; k++) {
+            const fy_collected_matrix m = {(uint32_t)i, (uint32_t)k, (uint32_t)w->window.counts[k],
+                                           sums, w->t->ne[0]};
+            if (m.n_tokens > 0 && (rc = take_sums(w, k, sums, e)) == 0)
+                rc = sink != NULL ? sink(user, &m, e) : fy_collector_add(c, &m, e);
+        }
+    }
+    free(sums);
+    return rc;
+}
+
+int fy_collector_add(fy_collector *c, const fy_collected_matrix *m, fy_err *e)
+{
+    if (m->tensor >= c->n || m->matrix >= c->weights[m->tensor].n_mat ||
+        m->n_cols != c->weights[m->tensor].t->ne[0])
+        return fy_fail(e, FY_EFORMAT,
+                       "matrix %u of tensor %u with %llu columns: the model has none such",
+                       m->matrix, m->tensor, (unsigned long long)m->n_cols);
+    weight *w = &c->weights[m->tensor];
+    if (make_room(w, &w->all, e) != 0)
+        return -1;
+    double *sums = w->all.sums + m->matrix * m->n_cols;
+    for (uint64_t j = 0; j < m->n_cols; j++) {
+        if (!(m->sums[j] >= 0 && isfinite(m->sums[j])))
+            return fail_column(w, j, e);
+        sums[j] += (double)m->sums[j];
+    }
+    w->all.counts[m->matrix] += m->n_tokens;
+    return 0;
 }
 
 /* --- the file ------------------------------------------------------------------------------- */
@@ -145,13 +245,13 @@ static size_t list_used(const fy_collector *c, const weight **list, fy_collected
     size_t n = 0;
     *out = (fy_collected){0};
     for (size_t i = 0; i < c->n; i++) {
-        if (c->weights[i].sums != NULL)
+        if (c->weights[i].all.sums != NULL)
             list[n++] = &c->weights[i];
     }
     qsort(list, n, sizeof *list, by_name);
     for (size_t i = 0; i < n; i++) {
         for (uint64_t k = 0; k < list[i]->n_mat; k++) {
-            const uint64_t count = list[i]->counts[k];
+            const uint64_t count = list[i]->all.counts[k];
             out->n_tokens = count > out->n_tokens ? count : out->n_tokens;
             if (count == 0 && out->n_never++ == 0)
                 out->never = list[i]->t->name;
@@ -182,16 +282,11 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
     const uint64_t len = w->t->ne[0];
     float *values = out;
     for (uint64_t k = 0; k < n_rows && i % 2 != 0; k++)
-        values[k] = (float)w->counts[row + k];
+        values[k] = (float)w->all.counts[row + k];
     for (uint64_t k = 0; k < n_rows * len && i % 2 == 0; k++) {
-        values[k] = (float)w->sums[row * len + k];
-        char shown[FY_QUOTE_BYTES];
+        values[k] = (float)w->all.sums[row * len + k];
         if (!isfinite(values[k]))
-            return fy_fail(e, FY_EFORMAT,
-                           "what '%s' is multiplied with is not finite, or too large, in column "
-                           "%llu",
-                           fy_quote(shown, sizeof shown, w->t->name),
-                           (unsigned long long)(k % len));
+            return fail_column(w, k % len, e);
     }
     return 0;
 }
@@ -217,11 +312,11 @@ static int write_list(const weight **list, size_t n, const char *path, fy_span d
     return rc;
 }
 
-int fy_collector_write(const fy_collector *c, const char *path, fy_span dataset,
-                       uint32_t chunk_size, fy_collected *out, fy_err *e)
+int fy_collector_write(fy_collector *c, const char *path, fy_span dataset, uint32_t chunk_size,
+                       fy_collected *out, fy_err *e)
 {
-    if (c->err.code != FY_OK)
-        return fy_fail(e, c->err.code, "%s: %s", fy_gguf_path(c->session->model->gguf), c->err.msg);
+    if (fy_collector_end_window(c, NULL, NULL, e) != 0)
+        return -1;
     const weight **list = malloc((c->n + 1) * sizeof *list);
     if (list == NULL)
         return fy_nomem(e);

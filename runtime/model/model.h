@@ -43,12 +43,20 @@ const char *fy_model_backend(const fy_model *m); /* what computes its layers: "c
 /* Most positions of a session: the learned position embeddings (position_embd), those
  * that its graphs have cached, or what 31 bits count. */
 uint32_t fy_model_max_ctx(const fy_model *m);
+/* No layer has attention: what a sequence takes does not grow with it, and every session has room
+ * for as many positions, whatever is asked for. */
+bool fy_model_is_endless(const fy_model *m);
 /* Loaded on first use; NULL with *e set when the file has no usable tokenizer. View of the model.
  * Not thread-safe. */
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e);
 
 #define FY_SEQ_MAX    256 /* sequences of a session */
 #define FY_LOGIT_ROWS 16  /* tokens whose logits are held at once, or n_seq when that is more */
+
+/* Feed-forward networks of which activations are exactly 0: while one token is computed, gate goes
+ * first, and the rows of neurons that are 0 are not read. The bits are the same. AUTO: in a layer
+ * where so many are 0 that it pays; EXACT: always; OFF: never. */
+typedef enum { FY_SPARSE_AUTO, FY_SPARSE_EXACT, FY_SPARSE_OFF } fy_sparse;
 
 typedef struct {
     uint32_t n_ctx;   /* positions of a sequence; 0: the model's context_length, at most 4096 */
@@ -58,6 +66,14 @@ typedef struct {
     fy_type type_k, type_v;
     uint32_t n_seq;    /* sequences, each with a KV cache of its own; 0: 1; at most FY_SEQ_MAX */
     uint32_t n_logits; /* rows of logits computed at once; at least FY_LOGIT_ROWS */
+    /* Layers with a sliding window keep the window and a step alone. What a sequence can keep is then
+     * less (fy_session_seq_keeps), and after a call that failed it may hold nothing: ask
+     * fy_session_seq_n_past. The bits are the same. */
+    bool ring;
+    /* fy_session_seq_snapshot keeps something: of all sequences together at most 128 MB, or where
+     * there are states two of each. Taken when they are made. */
+    bool snapshots;
+    fy_sparse sparse;
 } fy_session_params;
 
 /* What a session would take, bytes, and its parameters with every 0 replaced. Nothing is allocated.
@@ -65,6 +81,7 @@ typedef struct {
 typedef struct {
     uint64_t kv_bytes, scratch_bytes;
     const char *type_k, *type_v; /* of the cache: params', or what compiled graphs fix */
+    uint32_t n_ring;             /* positions in layers with the window; params.n_ctx: all */
     fy_session_params params;
 } fy_session_plan;
 int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session_plan *out,
@@ -75,30 +92,52 @@ void fy_session_free(fy_session *s); /* NULL is fine */
 uint32_t fy_session_n_ctx(const fy_session *s);
 uint32_t fy_session_n_seq(const fy_session *s);
 uint32_t fy_session_n_batch(const fy_session *s);
+uint32_t fy_session_n_logits(const fy_session *s); /* rows held at once */
 
 /* Positions filled; 0 for a sequence that the session does not have. */
 uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq);
-/* Forgets positions >= n_past. */
+/* How many of its first n positions a sequence can keep: all of them, but where layers have a state
+ * instead of a cache, which belongs to all positions together: all that it holds, what it held before
+ * the last call, a snapshot, or 0; and where they keep a window (`ring`) and what those positions see
+ * is gone, a snapshot, or 0. */
+uint32_t fy_session_seq_keeps(const fy_session *s, uint32_t seq, uint32_t n);
+/* Forgets positions >= n_past, and all others that fy_session_seq_keeps says it cannot keep: ask
+ * fy_session_seq_n_past, and compute the rest again. */
 void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past);
+/* Remembers where the sequence stands, so that it can come back here; for the end of a turn. Nothing
+ * happens where it can go back anyhow. */
+void fy_session_seq_snapshot(fy_session *s, uint32_t seq);
+bool fy_session_has_snapshots(const fy_session *s); /* does that do anything? */
+/* How far a prompt is computed until the next one, n_prompt: there is none. They are worth a step of
+ * their own where another text had the same beginning (n_shared), and before the last tokens,
+ * which a chat template puts after the last message and no later prompt may repeat; each well
+ * after the one before it and after what was not computed (n_cached). */
+enum { FY_SNAPSHOT_APART = 24, FY_SNAPSHOT_BEFORE_END = 8 };
+uint32_t fy_snapshot_stop(uint32_t n_cached, uint32_t n_shared, uint32_t n_prompt, uint32_t n_past);
 /* What sequence `to` held is replaced by the first n_past positions of `from`, as if it had
  * computed them: a beginning that sequences share is computed once. FY_EARG for sequences that the
- * session does not have, or when `from` holds fewer. */
+ * session does not have, or when `from` holds fewer; FY_EUNSUPPORTED when it cannot keep so many.
+ */
 int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
 
 /* Positions [begin, end) of a sequence as bytes, and back: for each layer the keys and then the
- * values [n_head_kv][end - begin], in the types of the cache. The bytes fit sessions of the same
- * model and types, of any n_ctx and n_seq, on the same kernels. write: the sequence holds at least
- * `begin` positions, and then `end`. FY_EARG for ranges that it does not have, FY_EUNSUPPORTED for
- * a model of graphs. */
-int fy_session_check_saves(const fy_session *s, fy_err *e);     /* FY_EUNSUPPORTED, or 0 */
-uint64_t fy_session_seq_bytes(const fy_session *s, uint32_t n); /* of n positions */
+ * values [n_head_kv][end - begin], in the types of the cache, and what layers with a state, or a
+ * window alone, have at `end` and at the snapshots in between. The bytes fit sessions of the same
+ * model and types, of any n_seq and, but for rings of other lengths, n_ctx, on the same kernels.
+ * write: the sequence holds at least `begin` positions, and then `end`. FY_EARG for ranges that it
+ * does not have, FY_EUNSUPPORTED for a model of graphs, and when it cannot go back to `end`. */
+int fy_session_check_saves(const fy_session *s, fy_err *e); /* FY_EUNSUPPORTED, or 0 */
+uint64_t fy_session_seq_bytes(const fy_session *s, uint32_t seq, uint32_t begin, uint32_t end);
 int fy_session_seq_read(const fy_session *s, uint32_t seq, uint32_t begin, uint32_t end, void *out,
                         fy_err *e);
 int fy_session_seq_write(fy_session *s, uint32_t seq, uint32_t begin, uint32_t end, const void *in,
                          fy_err *e);
+/* fy_session_seq_keeps of a sequence that is written from these bytes of positions [0, end). */
+uint32_t fy_session_saved_keeps(const fy_session *s, uint32_t end, const void *in, uint32_t n);
 
 /* What one head of the cache holds of sequence 0's first n tokens, by position: values
- * [n][head_dim_v], or keys [n][head_dim] as docs/golden.md has them, whatever computed them. */
+ * [n][head_dim_v], or keys [n][head_dim] as docs/golden.md has them, whatever computed them. 0 in a
+ * layer without attention. */
 int fy_session_cached(const fy_session *s, uint32_t layer, uint32_t head, bool values, uint32_t n,
                       float *out, fy_err *e);
 
@@ -113,6 +152,12 @@ typedef int fy_logits_sink(void *user, const float *logits, uint32_t first, uint
 typedef int fy_hidden_sink(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
                            fy_err *e);
 
+/* For a sink of the residual stream, while it runs: n <= n_batch rows of what leaves the last
+ * layer, normed as the lm_head reads them. A view, until the next call. Not for a model whose
+ * graphs compute the lm_head. */
+const float *fy_session_norm(fy_session *s, const float *x, uint32_t n);
+bool fy_session_has_norm(const fy_session *s);
+
 typedef struct {
     fy_logits_sink *logits; /* NULL: the session holds those that are asked for */
     fy_hidden_sink *hidden; /* NULL: none */
@@ -125,17 +170,29 @@ typedef struct {
 typedef struct {
     const int32_t *ids;   /* [n] */
     const uint32_t *seqs; /* [n], below n_seq; NULL: all of sequence 0 */
-    const uint8_t
-        *wants; /* [n], not 0: its logits are asked for; NULL: the last of each sequence */
+    const uint8_t *wants; /* [n], not 0: its logits are asked for; NULL: the last of each sequence,
+                             none of a tree */
     uint32_t n;
+    /* [n] All of them are nodes of a tree that follows sequence seqs[0], each after its parent: an
+     * earlier node, or -1, the sequence. NULL: no tree. */
+    const int32_t *parents;
 } fy_batch;
+
+/* Trees. The sequence stays what it is; the nodes are numbered from 0 on, through calls that add to
+ * the tree, and take a position of the context each. A call without `parents`, or anything else
+ * that changes a sequence, ends the tree. A node's logits are those of a sequence that
+ * holds its ancestors. */
+/* The n nodes of a path from the sequence on become part of it; no other node remains. */
+int fy_session_tree_keep(fy_session *s, const int32_t *path, uint32_t n, fy_err *e);
+uint32_t fy_session_tree_n(const fy_session *s);            /* nodes; 0: there is no tree */
+int fy_session_check_trees(const fy_session *s, fy_err *e); /* FY_EUNSUPPORTED, or 0 */
 
 /* *logits (may be NULL) is set to a row of n_vocab for each token that asks, in the order of the
  * list, valid until the next call; at most n_seq or FY_LOGIT_ROWS tokens may ask, whichever is
  * more. A sink for logits (sinks may be NULL) sees those of any number instead, and *logits becomes
- * NULL, as it does when none asks. FY_EARG for an id or a sequence out of range, FY_EFIT when a
- * context is full (names the sequence and the remedy), FY_EINTR. After a failure every sequence is
- * what it was before. */
+ * NULL, as it does when none asks. FY_EARG for an id, a sequence or a parent out of range, FY_EFIT
+ * when a context is full (names the sequence and the remedy), FY_EINTR. After a failure every
+ * sequence is what it was before. */
 int fy_session_decode(fy_session *s, const fy_batch *b, const fy_eval_sinks *sinks,
                       const float **logits, fy_err *e);
 

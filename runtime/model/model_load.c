@@ -52,8 +52,9 @@ static int report_problems(problems *p, const fy_model *m, fy_err *e)
 static bool usable_type(const fy_kernels *k, const fy_tensor_row *row, fy_type t)
 {
     if (!(row->flags & FY_ROW_MATRIX))
-        return t == FY_F32;
-    const bool looked_up = row->slot == FY_T_TOKEN_EMBD || row->slot == FY_T_POSITION_EMBD;
+        return t == FY_F32 || (row->slot == FY_T_POSITION_EMBD && fy_row_can_decode(t));
+    const bool looked_up = row->slot == FY_T_TOKEN_EMBD || row->slot == FY_T_POSITION_EMBD ||
+                           row->slot == FY_T_PL_EMBD;
     return fy_kernels_matmul(k, t) != NULL && (!looked_up || fy_row_can_decode(t));
 }
 
@@ -71,27 +72,47 @@ static const void *aligned_vector(fy_model *m, const fy_gguf_tensor *t)
 }
 
 /* Has the file to have it? A head does not find its output matrix in the embedding. */
-static bool is_required(const fy_model *m, const fy_tensor_row *row)
+static bool is_required(const fy_model *m, const fy_tensor_row *row, uint32_t layer)
 {
     if (row->slot == FY_T_OUTPUT && m->chunk.kind == FY_CHUNK_HEAD)
         return true;
-    return !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row);
+    return !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row) &&
+           fy_row_is_in_layer(&m->hp, row, layer) && !fy_row_is_unused(&m->hp, row, layer);
+}
+
+/* The tensor of a row in a layer, and its name; NULL: the file has none. */
+static const fy_gguf_tensor *stored(const fy_model *m, const fy_tensor_row *row, uint32_t layer,
+                                    char name[FY_ROW_NAME_BYTES])
+{
+    fy_row_name(row->gguf, layer, name);
+    return fy_gguf_tensor_find(m->gguf, name);
 }
 
 static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint32_t layer,
                 fy_weights *into, size_t *n_bound, problems *bad, fy_err *e)
 {
     char name[FY_ROW_NAME_BYTES];
-    fy_row_name(row->gguf, layer, name);
-    const fy_gguf_tensor *t = fy_gguf_tensor_find(m->gguf, name);
+    const fy_tensor_row *by_neuron = fy_row_by_neuron(m->family, row->slot);
+    if (by_neuron != NULL && stored(m, by_neuron, layer, name) != NULL) {
+        if (stored(m, row, layer, name) != NULL)
+            add_problem(bad, FY_EFORMAT, "'%s' is there in two forms", name);
+        row = by_neuron;
+    }
+    const fy_gguf_tensor *t = stored(m, row, layer, name);
+    if (t != NULL && !fy_row_is_in_layer(&m->hp, row, layer))
+        return 0; /* unknown */
     if (t == NULL) {
-        if (is_required(m, row))
+        if (is_required(m, row, layer))
             add_problem(bad, FY_EFORMAT, "'%s' is missing", name);
         return 0;
     }
     ++*n_bound;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    uint32_t n = fy_chunk_row_shape(&m->chunk, &m->hp, row, ne);
+    const fy_hparams like = fy_hparams_of_layer(&m->hp, layer);
+    uint32_t n = fy_chunk_row_shape(&m->chunk, fy_row_is_layer(row) ? &like : &m->hp, row, ne);
+    const uint32_t skipped =
+        row->slot == FY_T_POSITION_EMBD ? fy_skipped_positions(m->gguf, m->family) : 0;
+    ne[1] += skipped;
     if (memcmp(t->ne, ne, sizeof ne) != 0) {
         char found[FY_SHAPE_BYTES], expected[FY_SHAPE_BYTES];
         add_problem(bad, FY_EFORMAT, "'%s' has shape %s, expected %s", name,
@@ -102,8 +123,8 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
         add_problem(bad, FY_EUNSUPPORTED, "'%s' has type %s, expected %s", name,
                     fy_type_name(t->type),
                     row->flags & FY_ROW_MATRIX
-                        ? "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_K, q5_K or q6_K "
-                          "(convert the checkpoint with --outtype q8_0, q4_0 or f16)"
+                        ? "f32, f16, bf16 or a type of blocks (convert the checkpoint "
+                          "with --outtype q8_0, q4_0 or f16)"
                         : "f32");
         return 0;
     }
@@ -111,9 +132,12 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     *w = (fy_matrix){.data = t->data,
                      .type = t->type,
                      .row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]),
-                     .n_rows = (int64_t)(t->ne[1] * t->ne[2]), /* of experts: one run of rows */
+                     .n_rows = (int64_t)(t->ne[1] * t->ne[2] * t->ne[3]), /* experts: one run */
                      .n_cols = (int64_t)t->ne[0]};
-    if (!(row->flags & FY_ROW_MATRIX))
+    if (skipped > 0) {
+        w->data = t->data + skipped * w->row_bytes;
+        w->n_rows -= skipped;
+    } else if (!(row->flags & FY_ROW_MATRIX))
         w->data = aligned_vector(m, t);
     else if (fy_kernels_wants_q8(t->type) && w->n_cols > m->q8_len)
         m->q8_len = w->n_cols;
@@ -129,6 +153,49 @@ static void put_problem(const fy_model *m, fy_slot slot, uint32_t layer, const c
         return;
     fy_row_name(row->gguf, layer, name);
     add_problem(bad, FY_EFORMAT, "'%s' %s", name, what);
+}
+
+/* --- predictors ----------------------------------------------------------------------------- */
+
+/* Either of both, of any rank: [rank, n_embd] and [n_ff, rank]. */
+static void bind_predictor(fy_model *m, const fy_kernels *k, uint32_t layer, fy_weights *into,
+                           size_t *n_bound, problems *bad)
+{
+    const fy_matrix *up = &into->w[FY_T_FFN_UP];
+    const fy_gguf_tensor *t[2];
+    char name[2][FY_ROW_NAME_BYTES];
+    for (int i = 0; i < 2; i++) {
+        snprintf(name[i], sizeof name[i], "blk.%u.fc%d.weight", layer, i + 1);
+        t[i] = fy_gguf_tensor_find(m->gguf, name[i]);
+    }
+    if ((t[0] == NULL && t[1] == NULL) || fy_row_by_neuron(m->family, FY_T_FFN_DOWN) == NULL)
+        return;
+    if (t[0] == NULL || t[1] == NULL) {
+        add_problem(bad, FY_EFORMAT, "'%s' is missing", name[t[0] != NULL]);
+        return;
+    }
+    *n_bound += 2;
+    const uint64_t rows[2] = {t[1]->ne[0], up->data != NULL ? (uint64_t)up->n_rows : t[1]->ne[1]};
+    const uint64_t cols[2] = {m->hp.n_embd, t[0]->ne[1]};
+    for (int i = 0; i < 2; i++) {
+        char found[FY_SHAPE_BYTES];
+        if (t[i]->n_dims != 2 || t[i]->ne[0] != cols[i] || t[i]->ne[1] != rows[i])
+            add_problem(bad, FY_EFORMAT, "'%s' has shape %s, expected [%llu %llu]", name[i],
+                        fy_shape_text(t[i]->ne, t[i]->n_dims, found), (unsigned long long)cols[i],
+                        (unsigned long long)rows[i]);
+        else if (fy_kernels_matmul(k, t[i]->type) == NULL)
+            add_problem(bad, FY_EUNSUPPORTED,
+                        "'%s' has type %s, which ferry does not multiply with", name[i],
+                        fy_type_name(t[i]->type));
+        into->w[FY_T_FFN_PRED_1 + i] =
+            (fy_matrix){.data = t[i]->data,
+                        .type = t[i]->type,
+                        .row_bytes = (size_t)fy_type_row_bytes(t[i]->type, t[i]->ne[0]),
+                        .n_rows = (int64_t)t[i]->ne[1],
+                        .n_cols = (int64_t)t[i]->ne[0]};
+        if (fy_kernels_wants_q8(t[i]->type) && (int64_t)t[i]->ne[0] > m->q8_len)
+            m->q8_len = (int64_t)t[i]->ne[0];
+    }
 }
 
 /* --- several matrices in one tensor --------------------------------------------------------- */
@@ -176,11 +243,17 @@ static void split(fy_model *m, fy_weights *w, uint32_t layer, problems *bad)
 static const struct {
     fy_slot has, needs;
 } companions[] = {
-    {FY_T_ROPE_LONG, FY_T_ROPE_SHORT},          {FY_T_ROPE_SHORT, FY_T_ROPE_LONG},
-    {FY_T_ATTN_NORM_2, FY_T_ATTN_NORM_2_B},     {FY_T_ATTN_NORM_2_B, FY_T_ATTN_NORM_2},
-    {FY_T_FFN_SHEXP_ROUTER, FY_T_FFN_UP_SHEXP}, {FY_T_FFN_UP_SHEXP, FY_T_FFN_GATE_SHEXP},
-    {FY_T_FFN_UP_SHEXP, FY_T_FFN_DOWN_SHEXP},   {FY_T_FFN_GATE_SHEXP, FY_T_FFN_UP_SHEXP},
+    {FY_T_ROPE_LONG, FY_T_ROPE_SHORT},
+    {FY_T_ROPE_SHORT, FY_T_ROPE_LONG},
+    {FY_T_ATTN_NORM_2, FY_T_ATTN_NORM_2_B},
+    {FY_T_ATTN_NORM_2_B, FY_T_ATTN_NORM_2},
+    {FY_T_FFN_SHEXP_ROUTER, FY_T_FFN_UP_SHEXP},
+    {FY_T_FFN_UP_SHEXP, FY_T_FFN_GATE_SHEXP},
+    {FY_T_FFN_UP_SHEXP, FY_T_FFN_DOWN_SHEXP},
+    {FY_T_FFN_GATE_SHEXP, FY_T_FFN_UP_SHEXP},
     {FY_T_FFN_DOWN_SHEXP, FY_T_FFN_UP_SHEXP},
+    {FY_T_MIX_G, FY_T_MIX_LERP_G},
+    {FY_T_MIX_LERP_G, FY_T_MIX_G},
 };
 
 static void check_companions(const fy_model *m, const fy_weights *w, uint32_t layer, problems *bad)
@@ -216,12 +289,27 @@ static void find_unknown(const fy_model *m, problems *bad)
         const fy_gguf_tensor *t = fy_gguf_tensor_at(m->gguf, i);
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
+        if (row == NULL && fy_neuron_row_of_gguf(m->family, t->name, &layer) != NULL &&
+            layer < m->hp.n_layer)
+            continue;
         const bool exists = row != NULL && (!fy_row_is_layer(row) || layer < m->hp.n_layer);
-        if (exists && fy_chunk_holds(&m->chunk, row, layer))
+        const bool elsewhere = exists && !fy_row_is_in_layer(&m->hp, row, layer);
+        if (exists && !elsewhere && fy_chunk_holds(&m->chunk, row, layer))
             continue;
         char name[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
         fy_quote(name, sizeof name, t->name);
-        if (exists)
+        if (elsewhere && row->slot == FY_T_ATTN_V && m->hp.k_is_v)
+            add_problem(bad, FY_EUNSUPPORTED,
+                        "'%s' is of a layer without the window, and the first such layer has none",
+                        name);
+        else if (elsewhere)
+            add_problem(bad, FY_EUNSUPPORTED, "'%s' is of a layer that %s", name,
+                        fy_layer_in(&m->hp.no_attn_layers, layer)
+                            ? "has no attention by head_count_kv"
+                        : fy_layer_in(&m->hp.no_ffn_layers, layer)
+                            ? "has no feed-forward by feed_forward_length"
+                            : "has attention by head_count_kv");
+        else if (exists)
             add_problem(bad, FY_EUNSUPPORTED, "'%s' is not of this chunk (%s)", name,
                         fy_chunk_text(&m->chunk, &m->hp, what));
         else if (row != NULL)
@@ -255,6 +343,8 @@ static int bind_all(fy_model *m, fy_err *e)
         for (uint32_t layer = first; layer < m->chunk.end_layer && rc == 0; layer++)
             rc = bind(m, &k, row, layer, &m->layers[layer - first], &n_bound, &bad, e);
     }
+    for (uint32_t layer = m->chunk.first_layer; rc == 0 && layer < m->chunk.end_layer; layer++)
+        bind_predictor(m, &k, layer, &m->layers[layer - m->chunk.first_layer], &n_bound, &bad);
     if (rc == 0)
         complete(m, &bad);
     if (rc == 0 && n_bound != fy_gguf_n_tensors(m->gguf))
@@ -318,6 +408,8 @@ static int load(fy_model *m, bool whole, fy_err *e)
                        "is a chunk of a model that was cut: %s; run the directory (-m DIR) or the "
                        "workspace (-d WORKSPACE) that it is of",
                        fy_chunk_text(&m->chunk, &m->hp, what));
+    if (m->chunk.kind == FY_CHUNK_WHOLE)
+        fy_hparams_tell_missing(m->gguf, m->family, &m->hp);
     const uint32_t n_layer = m->chunk.end_layer - m->chunk.first_layer;
     m->layers = fy_arena_calloc(&m->arena, n_layer, sizeof *m->layers);
     if (m->layers == NULL)
@@ -412,7 +504,7 @@ uint32_t fy_model_max_ctx(const fy_model *m)
     const fy_matrix *learned = &m->once.w[FY_T_POSITION_EMBD];
     const uint32_t most = learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
     const fy_chain *c = m->chain;
-    if (c == NULL)
+    if (c == NULL || fy_model_is_endless(m))
         return most;
     const uint32_t first = fy_chain_first_position(c);
     return (c->n_cache < most ? c->n_cache : most) - first;

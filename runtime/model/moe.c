@@ -5,15 +5,15 @@
 
 /* --- choosing ------------------------------------------------------------------------------- */
 
-/* The n_expert_used largest logits, heaviest first. */
-static void pick_largest(const fy_hparams *hp, const float *logits, int32_t *choice)
+/* The n_expert_used largest scores, heaviest first. */
+static void pick_largest(const fy_hparams *hp, const float *score, int32_t *choice)
 {
     uint32_t n = 0;
     for (uint32_t e = 0; e < hp->n_expert; e++) {
-        if (n == hp->n_expert_used && !(logits[e] > logits[choice[n - 1]]))
+        if (n == hp->n_expert_used && !(score[e] > score[choice[n - 1]]))
             continue;
         uint32_t at = n < hp->n_expert_used ? n++ : n - 1;
-        for (; at > 0 && logits[e] > logits[choice[at - 1]]; at--)
+        for (; at > 0 && score[e] > score[choice[at - 1]]; at--)
             choice[at] = choice[at - 1];
         choice[at] = (int32_t)e;
     }
@@ -48,9 +48,10 @@ static float sigmoid(float x)
     return 1.0f / (1.0f + fy_exp(-x));
 }
 
-void fy_moe_choose(const fy_hparams *hp, const float *logits, int32_t *choice, float *weight)
+void fy_moe_choose(const fy_hparams *hp, const float *logits, const float *score, int32_t *choice,
+                   float *weight)
 {
-    pick_largest(hp, logits, choice);
+    pick_largest(hp, score, choice);
     sort_ascending(choice, hp->n_expert_used);
     if (hp->gating == FY_GATING_SIGMOID) {
         for (uint32_t i = 0; i < hp->n_expert_used; i++)
@@ -90,11 +91,17 @@ static void group_by_expert(const fy_hparams *hp, fy_experts *m, uint32_t n)
 void fy_moe_route(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, fy_experts *m,
                   const float *x, uint32_t n)
 {
-    fy_product router = {.w = &layer->w[FY_T_FFN_ROUTER], .y = m->logits}; /* [n][n_expert] */
+    fy_product router = {.w = &layer->w[FY_T_FFN_ROUTER],
+                         .bias = fy_vector(layer, FY_T_FFN_ROUTER_B),
+                         .y = m->logits}; /* [n][n_expert] */
     fy_backend_matmul(b, x, n, &router, 1);
+    const float *bias = fy_vector(layer, FY_T_FFN_CHOICE_B);
     for (uint32_t i = 0; i < n; i++) {
-        size_t at = (size_t)i * hp->n_expert_used;
-        fy_moe_choose(hp, m->logits + (size_t)i * hp->n_expert, m->choice + at,
+        const size_t at = (size_t)i * hp->n_expert_used;
+        const float *logits = m->logits + (size_t)i * hp->n_expert;
+        for (uint32_t e = 0; e < hp->n_expert && bias != NULL; e++)
+            m->score[e] = sigmoid(logits[e]) + bias[e];
+        fy_moe_choose(hp, logits, bias != NULL ? m->score : logits, m->choice + at,
                       m->choice_weight + at);
     }
     group_by_expert(hp, m, n);
@@ -111,15 +118,30 @@ static fy_matrix expert_of(const fy_matrix *all, uint32_t expert, uint32_t n_exp
     return w;
 }
 
+/* The same of a vector; NULL: there is none. */
+static const float *bias_of(const fy_weights *layer, fy_slot slot, uint32_t expert)
+{
+    const float *all = fy_vector(layer, slot);
+    return all != NULL ? all + (size_t)expert * (size_t)layer->w[slot].n_cols : NULL;
+}
+
+/* gate, up, down; bias NULL: none. */
+typedef struct {
+    fy_matrix w[3];
+    const float *bias[3];
+} expert;
+
 /* rows [n][n_embd] = Wdown (f(Wgate x) * Wup x); x may be rows. */
-static void run_expert(fy_backend *b, const fy_hparams *hp, const fy_matrix w[3], const float *x,
+static void run_expert(fy_backend *b, const fy_hparams *hp, const expert *of, const float *x,
                        float *gate, float *up, float *rows, uint32_t n)
 {
     const fy_activation f = {hp->act, hp->act_threshold};
-    fy_product gate_up[] = {{.w = &w[0], .y = gate}, {.w = &w[1], .y = up}}; /* [n][n_ff_exp] */
+    const fy_matrix *w = of->w;
+    fy_product gate_up[] = {{.w = &w[0], .bias = of->bias[0], .y = gate},
+                            {.w = &w[1], .bias = of->bias[1], .y = up}}; /* [n][n_ff_exp] */
     fy_backend_matmul(b, x, n, gate_up, 2);
     fy_backend_activate(b, &f, gate, up, n, w[0].n_rows);
-    fy_product down = {.w = &w[2], .y = rows};
+    fy_product down = {.w = &w[2], .bias = of->bias[2], .y = rows};
     fy_backend_matmul(b, gate, n, &down, 1);
 }
 
@@ -128,8 +150,8 @@ static void add_shared_expert(fy_backend *b, const fy_hparams *hp, const fy_weig
                               fy_experts *m, const float *h, float *gate, float *up, float *sum,
                               uint32_t n)
 {
-    const fy_matrix w[] = {layer->w[FY_T_FFN_GATE_SHEXP], layer->w[FY_T_FFN_UP_SHEXP],
-                           layer->w[FY_T_FFN_DOWN_SHEXP]};
+    const expert shared = {.w = {layer->w[FY_T_FFN_GATE_SHEXP], layer->w[FY_T_FFN_UP_SHEXP],
+                                 layer->w[FY_T_FFN_DOWN_SHEXP]}};
     const fy_matrix *router = &layer->w[FY_T_FFN_SHEXP_ROUTER];
     for (uint32_t i = 0; i < n; i++)
         m->shared_weight[i] = 1;
@@ -138,7 +160,7 @@ static void add_shared_expert(fy_backend *b, const fy_hparams *hp, const fy_weig
         for (uint32_t i = 0; i < n; i++)
             m->shared_weight[i] = sigmoid(m->shared_weight[i]);
     }
-    run_expert(b, hp, w, h, gate, up, m->rows, n);
+    run_expert(b, hp, &shared, h, gate, up, m->rows, n);
     fy_backend_scatter_add(b, sum, m->rows, NULL, m->shared_weight, n, hp->n_embd);
 }
 
@@ -150,11 +172,14 @@ void fy_moe_ffn(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, fy
         const uint32_t first = (uint32_t)m->first[e], count = (uint32_t)m->first[e + 1] - first;
         if (count == 0)
             continue;
-        const fy_matrix w[] = {expert_of(&layer->w[FY_T_FFN_GATE_EXPS], e, hp->n_expert),
-                               expert_of(&layer->w[FY_T_FFN_UP_EXPS], e, hp->n_expert),
-                               expert_of(&layer->w[FY_T_FFN_DOWN_EXPS], e, hp->n_expert)};
+        const expert one = {.w = {expert_of(&layer->w[FY_T_FFN_GATE_EXPS], e, hp->n_expert),
+                                  expert_of(&layer->w[FY_T_FFN_UP_EXPS], e, hp->n_expert),
+                                  expert_of(&layer->w[FY_T_FFN_DOWN_EXPS], e, hp->n_expert)},
+                            .bias = {bias_of(layer, FY_T_FFN_GATE_EXPS_B, e),
+                                     bias_of(layer, FY_T_FFN_UP_EXPS_B, e),
+                                     bias_of(layer, FY_T_FFN_DOWN_EXPS_B, e)}};
         fy_backend_gather(b, m->rows, h, m->token + first, count, hp->n_embd);
-        run_expert(b, hp, w, m->rows, gate, up, m->rows, count);
+        run_expert(b, hp, &one, m->rows, gate, up, m->rows, count);
         fy_backend_scatter_add(b, sum, m->rows, m->token + first, m->token_weight + first, count,
                                hp->n_embd);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/graph_io.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/math.h"
@@ -22,39 +23,27 @@ enum {
     SHAPE_AT = 48,
     IDS_AT = 80, /* number of tokens, of blocks, bytes of the file */
 };
-typedef enum { KEYS = 1, VALUES = 2 } block_kind;
+typedef enum { KEYS = 1, VALUES = 2, STATE = 3 } block_kind; /* as fy_tail_kind, from 1 on */
+
+/* They are ordered by end, layer and kind, so that none is there twice. */
+typedef struct {
+    uint32_t kind, layer, begin, end; /* rows [n_head_kv][end - begin]; the state at `end` */
+    uint64_t bytes;
+    const uint8_t *p;
+} block;
 
 struct fy_prompt_cache {
     fy_map map; /* of a file; empty for bytes of the caller */
     const uint8_t *p;
     fy_prompt_cache_shape shape;
-    uint32_t n;
-    int32_t *ids;       /* owned */
-    const uint8_t **at; /* owned: [n_layer][2] keys and values: [n_head_kv][n] rows */
+    uint32_t n, n_blocks;
+    int32_t *ids;  /* owned */
+    block *blocks; /* owned */
 };
 
 static uint64_t padded(uint64_t n)
 {
     return (n + 7) & ~(uint64_t)7;
-}
-
-/* Bytes of the rows of one head, or of all heads. False: does not fit 64 bits. */
-static bool run_bytes(const fy_prompt_cache_shape *s, int values, uint32_t n, uint64_t *head,
-                      uint64_t *all)
-{
-    const uint32_t dim = values ? s->head_dim_v : s->head_dim;
-    const uint64_t row = fy_type_row_bytes((fy_type)(values ? s->type_v : s->type_k), dim);
-    return row > 0 && fy_mul_u64(row, n, head) && fy_mul_u64(*head, s->n_head_kv, all);
-}
-
-static bool file_bytes(const fy_prompt_cache_shape *s, uint32_t n, uint64_t *out)
-{
-    uint64_t head, k, v, layers;
-    if (!run_bytes(s, 0, n, &head, &k) || !run_bytes(s, 1, n, &head, &v) || k > UINT64_MAX / 4 ||
-        v > UINT64_MAX / 4 ||
-        !fy_mul_u64(padded(k) + padded(v) + 2 * BLOCK_HEAD_BYTES, s->n_layer, &layers))
-        return false;
-    return fy_add_u64(layers, HEAD_BYTES + padded(4 * (uint64_t)n) + FY_SHA256_BYTES, out);
 }
 
 /* --- what a cache depends on ------------------------------------------------------------------ */
@@ -72,6 +61,8 @@ static int add_tensor(fy_sha256 *h, const fy_gguf_tensor *t, fy_err *e)
     if (add_span(h, t->name, e) != 0 || fy_sha256_add(h, &type, sizeof type, e) != 0 ||
         fy_sha256_add(h, t->ne, sizeof t->ne, e) != 0)
         return -1;
+    if (t->data == NULL) /* of a header alone */
+        return 0;
     if (t->bytes <= 3 * SAMPLE)
         return fy_sha256_add(h, t->data, (size_t)t->bytes, e);
     const uint64_t at[] = {0, (t->bytes - SAMPLE) / 2, t->bytes - SAMPLE};
@@ -114,11 +105,12 @@ int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy
     const fy_hparams *hp = &s->model->hp;
     if (fy_session_check_saves(s, e) != 0)
         return -1;
+    const bool has_rows = fy_layers_count(&hp->no_attn_layers) < hp->n_layer;
     *out = (fy_prompt_cache_shape){.kernels = fy_cpu_features(),
                                    .flags =
                                        fy_session_has_long_rope(s) ? FY_PROMPT_CACHE_LONG_ROPE : 0,
-                                   .type_k = s->kv.shape.type_k,
-                                   .type_v = s->kv.shape.type_v,
+                                   .type_k = has_rows ? s->kv.type_k : FY_F32,
+                                   .type_v = has_rows ? s->kv.type_v : FY_F32,
                                    .n_layer = hp->n_layer,
                                    .n_head_kv = hp->n_head_kv,
                                    .head_dim = hp->head_dim,
@@ -129,17 +121,19 @@ int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy
 /* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    fy_out *out;
+    fy_out *out; /* NULL: only to find out how long it becomes */
     fy_sha256 *hash;
     uint64_t at;
+    uint32_t n_blocks;
 } writer;
 
 static int put(writer *w, const void *p, size_t n, fy_err *e)
 {
-    if (fy_check_interrupt(e) != 0 || fy_sha256_add(w->hash, p, n, e) != 0 ||
-        fy_out_pwrite(w->out, p, n, w->at, e) != 0)
+    if (w->out != NULL && (fy_check_interrupt(e) != 0 || fy_sha256_add(w->hash, p, n, e) != 0 ||
+                           fy_out_pwrite(w->out, p, n, w->at, e) != 0))
         return -1;
-    fy_out_flush_behind(w->out, w->at, n);
+    if (w->out != NULL)
+        fy_out_flush_behind(w->out, w->at, n);
     w->at += n;
     return 0;
 }
@@ -160,8 +154,8 @@ static void set_u64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-static int put_head(writer *w, const fy_prompt_cache_shape *s, uint32_t n, uint64_t bytes,
-                    fy_err *e)
+static int put_head(writer *w, const fy_prompt_cache_shape *s, uint32_t n, uint32_t n_blocks,
+                    uint64_t bytes, fy_err *e)
 {
     uint8_t head[HEAD_BYTES] = MAGIC;
     const uint32_t fields[] = {s->kernels,   s->type_k,   s->type_v,    s->n_layer,
@@ -172,59 +166,106 @@ static int put_head(writer *w, const fy_prompt_cache_shape *s, uint32_t n, uint6
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         set_u32(head + SHAPE_AT + 4 * i, fields[i]);
     set_u32(head + IDS_AT, n);
-    set_u32(head + IDS_AT + 4, 2 * s->n_layer);
+    set_u32(head + IDS_AT + 4, n_blocks);
     set_u64(head + IDS_AT + 8, bytes);
     return put(w, head, sizeof head, e);
 }
 
-static int put_block(writer *w, const fy_session *s, uint32_t seq, uint32_t layer, int values,
-                     uint32_t n, fy_err *e)
+static int put_block_head(writer *w, uint32_t kind, uint32_t layer, uint32_t begin, uint32_t end,
+                          uint64_t bytes, fy_err *e)
+{
+    const uint32_t fields[] = {kind, layer, begin, end};
+    uint8_t head[BLOCK_HEAD_BYTES] = {0};
+    memcpy(head, fields, sizeof fields);
+    set_u64(head + 16, bytes);
+    w->n_blocks++;
+    return put(w, head, sizeof head, e);
+}
+
+/* All that a layer has of the first n positions: of one with a window they may begin later. */
+static int put_rows(writer *w, const fy_session *s, uint32_t seq, uint32_t layer, bool values,
+                    uint32_t n, fy_err *e)
 {
     const fy_kv_layer l = fy_kv_at(&s->kv, layer);
-    const size_t bytes = fy_kv_run_bytes(&l, values, n);
-    uint8_t head[BLOCK_HEAD_BYTES] = {0};
-    set_u32(head, values ? VALUES : KEYS);
-    set_u32(head + 4, layer);
-    set_u32(head + 12, n);
-    set_u64(head + 16, (uint64_t)bytes * (uint64_t)l.n_head_kv);
-    if (put(w, head, sizeof head, e) != 0)
+    const uint32_t begin = fy_layer_has_window(&s->model->hp, layer) ? s->low[seq] : 0;
+    if (put_block_head(w, values ? VALUES : KEYS, layer, begin, n,
+                       (uint64_t)fy_kv_run_bytes(&l, values, n - begin) * (uint64_t)l.n_head_kv,
+                       e) != 0)
         return -1;
     for (uint32_t h = 0; h < (uint32_t)l.n_head_kv; h++) {
-        if (put(w, fy_kv_run_at(&l, values, seq, h, 0), bytes, e) != 0)
-            return -1;
+        for (uint32_t pos = begin, k; pos < n; pos += k) { /* as far as they lie together */
+            const uint32_t room = (uint32_t)(l.n_rows - pos % l.n_rows);
+            k = n - pos < room ? n - pos : room;
+            if (put(w, fy_kv_run_at(&l, values, seq, h, pos), fy_kv_run_bytes(&l, values, k), e) !=
+                0)
+                return -1;
+        }
     }
     return put_padding(w, e);
 }
 
-static int put_all(writer *w, const fy_session *s, const fy_prompt_cache_shape *shape, uint32_t seq,
-                   const int32_t *ids, uint32_t n, uint64_t bytes, fy_err *e)
+static int put_piece(writer *w, const fy_tail_piece *p, uint32_t pos, const uint8_t *tail,
+                     fy_err *e)
 {
-    if (put_head(w, shape, n, bytes, e) != 0 || put(w, ids, n * sizeof *ids, e) != 0 ||
-        put_padding(w, e) != 0)
+    return put_block_head(w, KEYS + (uint32_t)p->kind, p->layer,
+                          p->kind == FY_TAIL_STATE ? 0 : p->begin, pos, p->bytes, e) != 0 ||
+                   put(w, tail + p->at, p->bytes, e) != 0
+               ? -1
+               : put_padding(w, e);
+}
+
+static int put_state(writer *w, const fy_session *s, uint32_t seq, uint32_t layer, uint32_t n,
+                     fy_err *e)
+{
+    const size_t bytes = s->states.len * sizeof(float);
+    return put_block_head(w, STATE, layer, 0, n, bytes, e) != 0 ||
+                   put(w, fy_states_of(&s->states, layer, seq, false), bytes, e) != 0
+               ? -1
+               : put_padding(w, e);
+}
+
+typedef struct {
+    uint32_t seq, n; /* positions */
+    const int32_t *ids;
+    uint32_t n_blocks; /* and bytes of the file: 0 while they are counted */
+    uint64_t bytes;
+} content;
+
+static int put_all(writer *w, const fy_session *s, const fy_prompt_cache_shape *shape,
+                   const content *c, fy_err *e)
+{
+    uint32_t n;
+    const fy_snapshot *k = fy_snapshots_of(s, c->seq, &n);
+    if (put_head(w, shape, c->n, c->n_blocks, c->bytes, e) != 0 ||
+        put(w, c->ids, c->n * sizeof *c->ids, e) != 0 || put_padding(w, e) != 0)
         return -1;
+    for (uint32_t i = 0; i < n && k[i].pos < c->n; i++) {
+        for (fy_tail_piece p = {0}; fy_tail_next(s, k[i].pos, &p);) {
+            if (put_piece(w, &p, k[i].pos, k[i].bytes, e) != 0)
+                return -1;
+        }
+    }
     for (uint32_t i = 0; i < shape->n_layer; i++) {
-        if (put_block(w, s, seq, i, 0, n, e) != 0 || put_block(w, s, seq, i, 1, n, e) != 0)
+        const bool rows = fy_kv_owns(&s->model->hp, i);
+        if ((rows && (put_rows(w, s, c->seq, i, false, c->n, e) != 0 ||
+                      put_rows(w, s, c->seq, i, true, c->n, e) != 0)) ||
+            (fy_layer_in(&s->states.layers, i) && put_state(w, s, c->seq, i, c->n, e) != 0))
             return -1;
     }
     return 0;
 }
 
-int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
-                          uint32_t n, fy_err *e)
+static int write_file(const char *path, const fy_session *s, const fy_prompt_cache_shape *shape,
+                      content *c, fy_err *e)
 {
-    fy_prompt_cache_shape shape;
     uint8_t digest[FY_SHA256_BYTES];
-    uint64_t bytes;
-    if (fy_prompt_cache_shape_of(s, &shape, e) != 0)
+    writer counted = {0}, w = {0};
+    if (put_all(&counted, s, shape, c, e) != 0 || (w.hash = fy_sha256_new(e)) == NULL)
         return -1;
-    if (n > fy_session_seq_n_past(s, seq) || !file_bytes(&shape, n, &bytes))
-        return fy_fail(e, FY_EARG, "%u positions of sequence %u, which holds %u", n, seq,
-                       fy_session_seq_n_past(s, seq));
-    writer w = {.hash = fy_sha256_new(e), .out = NULL};
-    if (w.hash == NULL)
-        return -1;
-    w.out = fy_out_open(path, bytes, e);
-    int rc = w.out != NULL ? put_all(&w, s, &shape, seq, ids, n, bytes, e) : -1;
+    c->n_blocks = counted.n_blocks;
+    c->bytes = counted.at + sizeof digest;
+    w.out = fy_out_open(path, c->bytes, e);
+    int rc = w.out != NULL ? put_all(&w, s, shape, c, e) : -1;
     if (fy_sha256_end(w.hash, rc == 0 ? digest : NULL, e) != 0)
         rc = -1;
     if (rc == 0)
@@ -233,6 +274,19 @@ int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, c
         return fy_out_commit(w.out, e);
     fy_out_abort(w.out);
     return -1;
+}
+
+int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
+                          uint32_t n, fy_err *e)
+{
+    fy_prompt_cache_shape shape;
+    if (fy_prompt_cache_shape_of(s, &shape, e) != 0)
+        return -1;
+    const uint32_t has = fy_session_seq_n_past(s, seq);
+    content c = {.seq = seq, .n = n, .ids = ids};
+    if (n > has || (n < has && (fy_tail_bytes(s, n) > 0 || s->low[seq] > 0)))
+        return fy_fail(e, FY_EARG, "%u positions of sequence %u, which holds %u", n, seq, has);
+    return write_file(path, s, &shape, &c, e);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -309,48 +363,56 @@ static int read_shape(fy_prompt_cache *c, size_t n_bytes, fy_err *e)
                                  .head_dim_v = fy_le32(p + 24)};
     memcpy(s->model, c->p + MODEL_AT, sizeof s->model);
     c->n = fy_le32(c->p + IDS_AT);
-    uint64_t bytes;
     if (!is_cache_type(s->type_k) || !is_cache_type(s->type_v))
         return fy_fail(e, FY_EFORMAT, "types %u and %u, expected f32, f16, q8_0 or q4_0", s->type_k,
                        s->type_v);
-    if (s->n_layer == 0 || s->n_head_kv == 0 || c->n == 0 || !file_bytes(s, c->n, &bytes) ||
-        bytes != n_bytes)
+    c->n_blocks = fy_le32(c->p + IDS_AT + 4);
+    const uint64_t ids = padded(4 * (uint64_t)c->n);
+    if (c->n == 0 || ids > n_bytes - HEAD_BYTES - FY_SHA256_BYTES ||
+        c->n_blocks > (n_bytes - HEAD_BYTES - FY_SHA256_BYTES - ids) / BLOCK_HEAD_BYTES)
         return fy_fail(e, FY_EFORMAT,
-                       "%u tokens in %u layers of %u heads do not take the %zu bytes that it has",
-                       c->n, s->n_layer, s->n_head_kv, n_bytes);
-    uint32_t n_blocks = fy_le32(c->p + IDS_AT + 4);
-    if (n_blocks / 2 != s->n_layer || n_blocks % 2 != 0)
-        return fy_fail(e, FY_EFORMAT, "%u blocks, expected keys and values of %u layers", n_blocks,
-                       s->n_layer);
+                       "%u tokens and %u blocks do not fit the %zu bytes that it has", c->n,
+                       c->n_blocks, n_bytes);
     return 0;
 }
 
-/* The total has been checked: what is wrong can only be a block of another kind, place or size. */
-static int read_block(fy_prompt_cache *c, size_t n_bytes, uint64_t *at, fy_err *e)
+/* Does it stand after the block before it, by end, layer and kind? */
+static bool follows(const block *b, const block *before)
+{
+    if (b->end != before->end)
+        return b->end > before->end;
+    return b->layer != before->layer ? b->layer > before->layer : b->kind > before->kind;
+}
+
+static int read_block(const fy_prompt_cache *c, size_t n_bytes, uint32_t i, uint64_t *at, fy_err *e)
 {
     const uint8_t *p = c->p + *at;
-    uint64_t head, all;
     if (n_bytes - *at < BLOCK_HEAD_BYTES + FY_SHA256_BYTES)
         return fy_fail(e, FY_EFORMAT, "a block begins after the end");
-    uint32_t kind = fy_le32(p), layer = fy_le32(p + 4);
-    if ((kind != KEYS && kind != VALUES) || layer >= c->shape.n_layer)
+    const block b = {.kind = fy_le32(p),
+                     .layer = fy_le32(p + 4),
+                     .begin = fy_le32(p + 8),
+                     .end = fy_le32(p + 12),
+                     .bytes = fy_le64(p + 16),
+                     .p = p + BLOCK_HEAD_BYTES};
+    const uint64_t room = n_bytes - *at - BLOCK_HEAD_BYTES - FY_SHA256_BYTES;
+    if (b.kind < KEYS || b.kind > STATE || b.layer >= c->shape.n_layer)
         return fy_fail(e, FY_EFORMAT,
-                       "a block of kind %u of layer %u, expected keys (1) or values (2) "
-                       "of %u layers",
-                       kind, layer, c->shape.n_layer);
-    const int values = kind == VALUES;
-    if (!run_bytes(&c->shape, values, c->n, &head, &all) || fy_le32(p + 8) != 0 ||
-        fy_le32(p + 12) != c->n || fy_le64(p + 16) != all ||
-        padded(all) > n_bytes - *at - BLOCK_HEAD_BYTES - FY_SHA256_BYTES)
+                       "a block of kind %u of layer %u, expected keys (1), values (2) or a state "
+                       "(3) of %u layers",
+                       b.kind, b.layer, c->shape.n_layer);
+    if (b.begin >= b.end || b.end > c->n || (b.kind == STATE && b.begin != 0) || b.bytes > room ||
+        padded(b.bytes) > room)
+        return fy_fail(
+            e, FY_EFORMAT, "layer %u: positions %u to %u of %u in %llu bytes, and %llu are left",
+            b.layer, b.begin, b.end, c->n, (unsigned long long)b.bytes, (unsigned long long)room);
+    if (i > 0 && !follows(&b, &c->blocks[i - 1]))
         return fy_fail(e, FY_EFORMAT,
-                       "layer %u: positions %u to %u in %llu bytes, expected 0 to %u", layer,
-                       fy_le32(p + 8), fy_le32(p + 12), (unsigned long long)fy_le64(p + 16), c->n);
-    const uint8_t **slot = &c->at[2 * (size_t)layer + (size_t)values];
-    if (*slot != NULL)
-        return fy_fail(e, FY_EFORMAT, "layer %u: two blocks of %s", layer,
-                       values ? "values" : "keys");
-    *slot = p + BLOCK_HEAD_BYTES;
-    *at += BLOCK_HEAD_BYTES + padded(all);
+                       "layer %u: a block of kind %u up to position %u is there twice, or stands "
+                       "after what follows it",
+                       b.layer, b.kind, b.end);
+    c->blocks[i] = b;
+    *at += BLOCK_HEAD_BYTES + padded(b.bytes);
     return 0;
 }
 
@@ -360,8 +422,8 @@ static int parse(fy_prompt_cache *c, size_t n, const fy_prompt_cache_shape *want
         (want != NULL && check_fits(&c->shape, want, e) != 0))
         return -1;
     c->ids = malloc(c->n * sizeof *c->ids); /* the file is larger */
-    c->at = calloc(2 * (size_t)c->shape.n_layer, sizeof *c->at);
-    if (c->ids == NULL || c->at == NULL)
+    c->blocks = calloc((size_t)c->n_blocks + 1, sizeof *c->blocks);
+    if (c->ids == NULL || c->blocks == NULL)
         return fy_nomem(e);
     for (uint32_t i = 0; i < c->n; i++) {
         c->ids[i] = (int32_t)fy_le32(c->p + HEAD_BYTES + 4 * (size_t)i);
@@ -369,10 +431,13 @@ static int parse(fy_prompt_cache *c, size_t n, const fy_prompt_cache_shape *want
             return fy_fail(e, FY_EFORMAT, "token %u is %d", i, c->ids[i]);
     }
     uint64_t at = HEAD_BYTES + padded(4 * (uint64_t)c->n);
-    for (uint32_t i = 0; i < 2 * c->shape.n_layer; i++) {
-        if (read_block(c, n, &at, e) != 0)
+    for (uint32_t i = 0; i < c->n_blocks; i++) {
+        if (read_block(c, n, i, &at, e) != 0)
             return -1;
     }
+    if (at != n - FY_SHA256_BYTES)
+        return fy_fail(e, FY_EFORMAT, "%u blocks end at byte %llu of %zu", c->n_blocks,
+                       (unsigned long long)at, n);
     return 0;
 }
 
@@ -398,11 +463,13 @@ fy_prompt_cache *fy_prompt_cache_open(const char *path, const fy_session *s, fy_
     if (fy_prompt_cache_shape_of(s, &want, e) != 0 || fy_map_open(&map, path, e) != 0)
         return NULL;
     fy_prompt_cache *c = fy_prompt_cache_parse(map.data, map.size, &want, e);
-    if (c != NULL) {
+    if (c != NULL)
         c->map = map;
+    if (c != NULL && fy_prompt_cache_check(c, s, e) == 0)
         return c;
-    }
-    fy_map_close(&map);
+    fy_prompt_cache_close(c);
+    if (c == NULL)
+        fy_map_close(&map);
     fy_ctx(e, "%s", path);
     return NULL;
 }
@@ -414,7 +481,7 @@ void fy_prompt_cache_close(fy_prompt_cache *c)
     if (c->map.base != NULL)
         fy_map_close(&c->map);
     free(c->ids);
-    free(c->at);
+    free(c->blocks);
     free(c);
 }
 
@@ -424,25 +491,165 @@ const int32_t *fy_prompt_cache_ids(const fy_prompt_cache *c, uint32_t *n)
     return c->ids;
 }
 
+/* --- into a session --------------------------------------------------------------------------- */
+
+static const block *find(const fy_prompt_cache *c, uint32_t kind, uint32_t layer, uint32_t begin,
+                         uint32_t end)
+{
+    for (uint32_t i = 0; i < c->n_blocks; i++) {
+        const block *b = &c->blocks[i];
+        if (b->kind == kind && b->layer == layer && b->begin <= begin && b->end >= end &&
+            (kind != STATE || b->end == end))
+            return b;
+    }
+    return NULL;
+}
+
+/* The block with what a layer needs to go on from position n: its state, or the rows that are seen
+ * from there. NULL: it is not there. */
+static const block *needed(const fy_prompt_cache *c, const fy_session *s, uint32_t kind,
+                           uint32_t layer, uint32_t n)
+{
+    const fy_hparams *hp = &s->model->hp;
+    const bool window = kind != STATE && fy_layer_has_window(hp, layer);
+    return find(c, kind, layer, window ? fy_window_begin(hp, n) : 0, n);
+}
+
+static bool has(const fy_session *s, uint32_t kind, uint32_t layer)
+{
+    return kind == STATE ? fy_layer_in(&s->states.layers, layer) : fy_kv_owns(&s->model->hp, layer);
+}
+
+/* Can the session go on from position n? */
+static bool reaches(const fy_prompt_cache *c, const fy_session *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < s->model->hp.n_layer; i++) {
+        for (uint32_t kind = KEYS; kind <= STATE; kind++) {
+            if (has(s, kind, i) && needed(c, s, kind, i, n) == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t block_bytes(const fy_session *s, const block *b)
+{
+    if (!has(s, b->kind, b->layer))
+        return 0;
+    if (b->kind == STATE)
+        return s->states.len * sizeof(float);
+    const fy_kv_layer l = fy_kv_at(&s->kv, b->layer);
+    return (uint64_t)fy_kv_run_bytes(&l, b->kind == VALUES, 1) * (b->end - b->begin) *
+           (uint64_t)l.n_head_kv;
+}
+
+int fy_prompt_cache_check(const fy_prompt_cache *c, const fy_session *s, fy_err *e)
+{
+    for (uint32_t i = 0; i < c->n_blocks; i++) {
+        const block *b = &c->blocks[i];
+        const uint64_t want = block_bytes(s, b);
+        if (b->bytes != want)
+            return fy_fail(e, FY_EFORMAT,
+                           "layer %u: %llu bytes of kind %u for positions %u to %u, the model has "
+                           "%llu",
+                           b->layer, (unsigned long long)b->bytes, b->kind, b->begin, b->end,
+                           (unsigned long long)want);
+    }
+    return reaches(c, s, c->n)
+               ? 0
+               : fy_fail(e, FY_EFORMAT,
+                         "%u blocks do not hold what the %u layers of the model have after %u "
+                         "tokens",
+                         c->n_blocks, s->model->hp.n_layer, c->n);
+}
+
+/* The last position of at most n from which the session can go on. */
+static uint32_t last_reached(const fy_prompt_cache *c, const fy_session *s, uint32_t n)
+{
+    if (reaches(c, s, n))
+        return n;
+    uint32_t tried = n;
+    for (uint32_t i = c->n_blocks; i-- > 0;) {
+        const uint32_t end = c->blocks[i].end;
+        if (end < tried && reaches(c, s, end))
+            return end;
+        tried = end < tried ? end : tried;
+    }
+    return 0;
+}
+
+/* Rows of a layer that the session has room for. */
+static void load_rows(fy_session *s, uint32_t seq, const block *b, uint32_t n)
+{
+    const fy_kv_layer l = fy_kv_at(&s->kv, b->layer);
+    const bool values = b->kind == VALUES;
+    const uint32_t kept = n > l.n_rows ? n - (uint32_t)l.n_rows : 0;
+    const uint32_t begin = b->begin > kept ? b->begin : kept;
+    const size_t head = fy_kv_run_bytes(&l, values, b->end - b->begin);
+    for (uint32_t h = 0; h < (uint32_t)l.n_head_kv; h++)
+        fy_kv_move(&l, values, seq, h, begin, n, NULL,
+                   b->p + h * head + fy_kv_run_bytes(&l, values, begin - b->begin));
+    if (begin > s->low[seq])
+        s->low[seq] = begin;
+}
+
+/* The tail at a position of the file, as the session keeps it. */
+static void fill_tail(const fy_prompt_cache *c, const fy_session *s, uint32_t pos, uint8_t *out)
+{
+    for (fy_tail_piece p = {0}; fy_tail_next(s, pos, &p);) {
+        const block *b = needed(c, s, KEYS + (uint32_t)p.kind, p.layer, pos);
+        if (p.kind == FY_TAIL_STATE) {
+            memcpy(out + p.at, b->p, p.bytes);
+            continue;
+        }
+        const fy_kv_layer l = fy_kv_at(&s->kv, p.layer);
+        const bool values = p.kind == FY_TAIL_VALUES;
+        const size_t head = fy_kv_run_bytes(&l, values, b->end - b->begin),
+                     rows = fy_kv_run_bytes(&l, values, pos - p.begin),
+                     at = fy_kv_run_bytes(&l, values, p.begin - b->begin);
+        for (uint32_t h = 0; h < (uint32_t)l.n_head_kv; h++)
+            memcpy(out + p.at + h * rows, b->p + h * head + at, rows);
+    }
+}
+
+/* Positions before n that the file can go on from become snapshots. */
+static void load_snapshots(const fy_prompt_cache *c, fy_session *s, uint32_t seq, uint32_t n)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < c->n_blocks; i++) {
+        const uint32_t pos = c->blocks[i].end;
+        if (pos == last || pos >= n || !fy_session_has_snapshots(s))
+            continue;
+        last = pos;
+        const bool sees = s->n_ring < s->n_ctx || fy_session_seq_sees(s, seq, pos);
+        uint8_t *bytes = sees && reaches(c, s, pos) ? fy_snapshots_add(s, seq, pos) : NULL;
+        if (bytes != NULL)
+            fill_tail(c, s, pos, bytes);
+    }
+}
+
 int fy_prompt_cache_load(const fy_prompt_cache *c, fy_session *s, uint32_t seq, uint32_t n,
                          fy_err *e)
 {
     if (n > c->n || n > s->n_ctx || seq >= s->n_seq)
         return fy_fail(e, FY_EFIT, "%u positions for sequence %u: the file has %u, the context %u",
                        n, seq, c->n, s->n_ctx);
-    s->n_past[seq] = 0;
-    for (uint32_t i = 0; i < c->shape.n_layer; i++) {
-        const fy_kv_layer l = fy_kv_at(&s->kv, i);
+    s->n_past[seq] = s->low[seq] = 0;
+    fy_snapshots_drop(s, seq, 0);
+    fy_states_forget(&s->states, seq);
+    n = last_reached(c, s, n);
+    for (uint32_t i = 0; n > 0 && i < s->model->hp.n_layer; i++) {
         if (fy_check_interrupt(e) != 0)
             return -1;
-        for (int values = 0; values < 2; values++) {
-            const size_t run = fy_kv_run_bytes(&l, values, c->n);
-            const uint8_t *at = c->at[2 * (size_t)i + (size_t)values];
-            for (uint32_t h = 0; h < (uint32_t)l.n_head_kv; h++)
-                memcpy(fy_kv_run_at(&l, values, seq, h, 0), at + h * run,
-                       fy_kv_run_bytes(&l, values, n));
+        for (uint32_t kind = KEYS; kind <= STATE; kind++) {
+            const block *b = has(s, kind, i) ? needed(c, s, kind, i, n) : NULL;
+            if (b != NULL && kind == STATE)
+                memcpy(fy_states_of(&s->states, i, seq, false), b->p, (size_t)b->bytes);
+            else if (b != NULL)
+                load_rows(s, seq, b, n);
         }
     }
+    load_snapshots(c, s, seq, n);
     s->n_past[seq] = n;
     return 0;
 }

@@ -30,7 +30,8 @@ int fy_model_identity(const fy_model *m, uint8_t out[FY_SHA256_BYTES], fy_err *e
 
 int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy_err *e);
 
-/* Writes the first n positions of a sequence, whose tokens are ids[n], through fy_out. */
+/* Writes the first n positions of a sequence, whose tokens are ids[n], through fy_out, and its
+ * snapshots. FY_EARG when it does not hold so many, or more and the model has states or windows. */
 int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
                           uint32_t n, fy_err *e);
 
@@ -42,11 +43,16 @@ fy_prompt_cache *fy_prompt_cache_open(const char *path, const fy_session *s, fy_
 /* Of bytes, which must last. want NULL: fits anything. */
 fy_prompt_cache *fy_prompt_cache_parse(const void *p, size_t n, const fy_prompt_cache_shape *want,
                                        fy_err *e);
+/* Has it every layer's part of the session's model, in the right size? fy_prompt_cache_open has
+ * checked that. FY_EFORMAT. */
+int fy_prompt_cache_check(const fy_prompt_cache *c, const fy_session *s, fy_err *e);
 void fy_prompt_cache_close(fy_prompt_cache *c); /* NULL is fine */
 
 const int32_t *fy_prompt_cache_ids(const fy_prompt_cache *c, uint32_t *n);
 
-/* Sequence `seq` becomes the first n positions of the file. */
+/* Sequence `seq` becomes the first n positions of the file; of a model with states, or of a window
+ * alone, as many of them as the file can go on from (fy_session_seq_n_past): those of a snapshot,
+ * maybe none. All of them when n is all that the file has. */
 int fy_prompt_cache_load(const fy_prompt_cache *c, fy_session *s, uint32_t seq, uint32_t n,
                          fy_err *e);
 

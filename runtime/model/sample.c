@@ -111,6 +111,9 @@ struct fy_sampler {
     fy_candidate *list; /* owned, [n_vocab]; NULL when greedy */
     fy_candidate *key;  /* owned, [n_vocab]; NULL when greedy */
     double *weight;     /* owned, [n_vocab]: of list[i]; NULL when greedy */
+    uint32_t n_drawn;   /* of list and weight: what the last token was drawn from */
+    double drawn_sum;   /* of their weights */
+    int32_t only;       /* the last token, when it was not drawn; else -1 */
 };
 
 /* What is left to choose from. */
@@ -186,6 +189,7 @@ fy_sampler *fy_sampler_new(const fy_sampler_params *p, uint32_t n_vocab, const f
     }
     s->p = *p;
     s->n_vocab = n_vocab;
+    s->only = -1;
     fy_rng_seed(&s->rng, p->seed);
     plan_steps(s);
     if (take_scratch(s, e) == 0 && (vocab == NULL || find_marked(s, vocab, e) == 0))
@@ -494,7 +498,9 @@ static int32_t draw(fy_sampler *s, const choice *c)
 {
     if (c->n == 0)
         return -1;
-    double at = weigh(s, c) * fy_rng_unit(&s->rng), sum = 0;
+    s->drawn_sum = weigh(s, c);
+    s->n_drawn = c->n;
+    double at = s->drawn_sum * fy_rng_unit(&s->rng), sum = 0;
     int32_t id = -1;
     for (uint32_t i = 0; i < c->n && (id < 0 || sum <= at); i++) {
         sum += s->weight[i];
@@ -510,7 +516,9 @@ static int32_t choose(fy_sampler *s, fy_err *e)
     if (s->p.temperature == 0) {
         fy_candidate best;
         id = fy_scan_best(&s->scan, 1, &best) > 0 ? best.id : -1;
+        s->only = id;
     } else {
+        s->only = -1;
         choice c = {.in_scan = true, .temperature = 1};
         run_steps(s, &c);
         take_all(s, &c);
@@ -534,14 +542,34 @@ int32_t fy_sampler_next_masked(fy_sampler *s, const float *logits, const fy_mask
                                bool ban_eog, fy_err *e)
 {
     if (mask->n_allowed == 1 && (uint32_t)mask->only < s->n_vocab)
-        return mask->only;
+        return s->only = mask->only;
     fill_scan(s, logits, mask, true, ban_eog);
     if (nothing_left(s))
         fill_scan(s, logits, mask, false, false);
     return choose(s, e);
 }
 
-/* --- log probabilities --- */
+/* --- probabilities --- */
+
+float fy_sampler_last(fy_sampler *s, int32_t id, fy_logprob *top, uint32_t n_top)
+{
+    double of_id = s->only == id ? 1 : 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; s->only < 0 && i < s->n_drawn; i++) {
+        const double p = s->weight[i] / s->drawn_sum;
+        if (s->list[i].id == id)
+            of_id = p;
+        if (p > 0)
+            s->key[n++] = (fy_candidate){(float)p, s->list[i].id};
+    }
+    if (s->only < 0)
+        fy_candidates_sort(s->key, n, n_top < n ? n_top : n);
+    for (uint32_t i = 0; i < n_top; i++)
+        top[i] = s->only >= 0 && i == 0 ? (fy_logprob){s->only, 1}
+                 : i < n                ? (fy_logprob){s->key[i].id, s->key[i].logit}
+                                        : (fy_logprob){-1, 0};
+    return (float)of_id;
+}
 
 /* ln sum e^logit, the largest logit taken out of the sum; NaN counts as no token. */
 typedef struct {

@@ -90,6 +90,11 @@ typedef struct {
     int32_t id;
     float logprob; /* natural logarithm of the model's own probability: before bias and sampling */
 } fy_logprob;
+/* The probability that id had in the last fy_sampler_next...: after all steps, among what they
+ * left. top: the n_top likeliest, each with its probability (not its logarithm) in `logprob`, best
+ * first; where there are fewer that could be drawn, id is -1. */
+float fy_sampler_last(fy_sampler *s, int32_t id, fy_logprob *top, uint32_t n_top);
+
 typedef struct {
     float logit;
     int32_t id;

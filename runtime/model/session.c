@@ -19,38 +19,69 @@ static bool is_of_floats(fy_type type)
     return type == FY_F32 || type == FY_F16;
 }
 
-static int part_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, uint32_t dim,
-                      fy_type type, uint64_t *layer_bytes, uint64_t *bytes, fy_err *e)
+bool fy_kv_owns(const fy_hparams *hp, uint32_t layer)
 {
-    uint64_t rows, n = fy_type_row_bytes(type, dim);
-    if (n == 0)
-        return fy_fail(
-            e, FY_EARG,
-            "KV cache of type %s: the model's heads have %u elements, expected a multiple "
-            "of %u; use f16 (-ctk f16 -ctv f16)",
-            fy_type_name(type), dim, FY_QK);
-    if (type == FY_Q4_0 && dim > FY_KERNEL_SCRATCH_BYTES / sizeof(float)) /* rows are decoded */
-        return fy_fail(e, FY_EARG,
-                       "KV cache of type q4_0: heads of %u elements, expected at most %u", dim,
-                       (unsigned)(FY_KERNEL_SCRATCH_BYTES / sizeof(float)));
-    if (!fy_mul_u64(hp->n_head_kv, n_ctx, &rows) || !fy_mul_u64(rows, n_seq, &rows) ||
-        !fy_mul_u64(n, rows, &n) || !fy_align_u64(n, ALIGN, layer_bytes) ||
-        !fy_mul_u64(*layer_bytes, hp->n_layer, bytes) || *bytes > SIZE_MAX / 4)
-        return fy_fail(
-            e, FY_EFIT,
-            "a KV cache of %llu positions does not fit the address space; use a smaller -c",
-            (unsigned long long)n_seq * n_ctx);
+    return !fy_layer_in(&hp->no_attn_layers, layer) && fy_kv_owner(hp, layer) == layer;
+}
+
+uint32_t fy_kv_ring(const fy_hparams *hp, uint32_t n_ctx, uint32_t n_batch)
+{
+    const uint64_t step = n_batch > FY_TREE_MAX ? n_batch : FY_TREE_MAX;
+    uint64_t rows;
+    fy_align_u64(hp->n_swa + step, FY_ATTEND_CHUNK, &rows); /* below 2^34 */
+    return hp->n_swa > 0 && rows < n_ctx ? (uint32_t)rows : n_ctx;
+}
+
+static uint32_t rows_of(const fy_hparams *hp, const fy_kv_params *p, uint32_t layer)
+{
+    return fy_layer_has_window(hp, layer) ? p->n_ring : p->n_ctx;
+}
+
+/* What keys, or values, of all layers take of so many bytes that end at a multiple of ALIGN. at:
+ * [n_layer] where each begins; NULL: nobody asks. */
+static int part_bytes(const fy_hparams *hp, const fy_kv_params *p, bool values, uint64_t *at,
+                      uint64_t *bytes, fy_err *e)
+{
+    const fy_type type = values ? p->type_v : p->type_k;
+    *bytes = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const fy_layer_shape s = fy_layer_shape_of(hp, i);
+        const uint32_t dim = values ? s.head_dim_v : s.head_dim;
+        uint64_t rows, n = fy_type_row_bytes(type, dim);
+        if (n == 0)
+            return fy_fail(
+                e, FY_EARG,
+                "KV cache of type %s: the model's heads have %u elements, expected a multiple "
+                "of %u; use f16 (-ctk f16 -ctv f16)",
+                fy_type_name(type), dim, FY_QK);
+        if (type == FY_Q4_0 && dim > FY_KERNEL_SCRATCH_BYTES / sizeof(float)) /* rows are decoded */
+            return fy_fail(e, FY_EARG,
+                           "KV cache of type q4_0: heads of %u elements, expected at most %u", dim,
+                           (unsigned)(FY_KERNEL_SCRATCH_BYTES / sizeof(float)));
+        if (at != NULL)
+            at[i] = *bytes;
+        if (!fy_kv_owns(hp, i))
+            continue;
+        if (!fy_mul_u64(s.n_head_kv, rows_of(hp, p, i), &rows) ||
+            !fy_mul_u64(rows, p->n_seq, &rows) || !fy_mul_u64(n, rows, &n) ||
+            !fy_align_u64(n, ALIGN, &n) || !fy_add_u64(*bytes, n, bytes) || *bytes > SIZE_MAX / 4)
+            return fy_fail(
+                e, FY_EFIT,
+                "a KV cache of %llu positions does not fit the address space; use a smaller -c",
+                (unsigned long long)p->n_seq * p->n_ctx);
+    }
     return 0;
 }
 
-int fy_kv_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, fy_type type_k,
-                fy_type type_v, uint64_t *bytes, fy_err *e)
+int fy_kv_bytes(const fy_hparams *hp, const fy_kv_params *p, uint64_t *bytes, fy_err *e)
 {
-    uint64_t layer, k, v;
-    if (part_bytes(hp, n_seq, n_ctx, hp->head_dim, type_k, &layer, &k, e) != 0 ||
-        part_bytes(hp, n_seq, n_ctx, hp->head_dim_v, type_v, &layer, &v, e) != 0)
+    uint64_t k, v;
+    if (part_bytes(hp, p, false, NULL, &k, e) != 0 || part_bytes(hp, p, true, NULL, &v, e) != 0)
         return -1;
-    *bytes = k + v;
+    uint64_t states;
+    if (fy_states_bytes(hp, p->n_seq, &states, e) != 0)
+        return -1;
+    *bytes = k + v + states;
     return 0;
 }
 
@@ -73,58 +104,71 @@ static void kv_release(fy_kv *kv)
 {
     free(kv->k);
     free(kv->v);
+    free(kv->layers);
     *kv = (fy_kv){0};
 }
 
-static int kv_init(fy_kv *kv, const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, fy_type type_k,
-                   fy_type type_v, fy_err *e)
+static void put_layers(fy_kv *kv, const fy_hparams *hp, const fy_kv_params *p, const uint64_t *at_k,
+                       const uint64_t *at_v)
 {
-    uint64_t layer_k, layer_v, k, v;
-    *kv = (fy_kv){.shape = {.type_k = type_k,
-                            .type_v = type_v,
-                            .n_ctx = n_ctx,
-                            .n_head_kv = hp->n_head_kv,
-                            .head_dim = hp->head_dim,
-                            .head_dim_v = hp->head_dim_v}};
-    if (part_bytes(hp, n_seq, n_ctx, hp->head_dim, type_k, &layer_k, &k, e) != 0 ||
-        part_bytes(hp, n_seq, n_ctx, hp->head_dim_v, type_v, &layer_v, &v, e) != 0)
+    fy_kv_layer like = {.type_k = p->type_k, .type_v = p->type_v};
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        if (fy_layer_in(&hp->no_attn_layers, i))
+            continue;
+        const uint32_t owner = fy_kv_owner(hp, i);
+        const fy_layer_shape s = fy_layer_shape_of(hp, owner);
+        like.k = kv->k + at_k[owner];
+        like.v = kv->v + at_v[owner];
+        like.n_rows = rows_of(hp, p, owner);
+        like.n_head_kv = s.n_head_kv;
+        like.head_dim = s.head_dim;
+        like.head_dim_v = s.head_dim_v;
+        kv->layers[i] = like;
+    }
+}
+
+static int kv_init(fy_kv *kv, const fy_hparams *hp, const fy_kv_params *p, fy_err *e)
+{
+    uint64_t at_k[FY_N_LAYER_MAX], at_v[FY_N_LAYER_MAX], k, v;
+    *kv = (fy_kv){.type_k = p->type_k, .type_v = p->type_v};
+    if (part_bytes(hp, p, false, at_k, &k, e) != 0 || part_bytes(hp, p, true, at_v, &v, e) != 0)
         return -1;
-    kv->layer_k_bytes = (size_t)layer_k;
-    kv->layer_v_bytes = (size_t)layer_v;
     kv->k = take(k);
     kv->v = take(v);
-    if (kv->k == NULL || kv->v == NULL) {
+    kv->layers = calloc(hp->n_layer, sizeof *kv->layers);
+    if (kv->k == NULL || kv->v == NULL || kv->layers == NULL) {
         kv_release(kv);
         return fy_fail(e, FY_EFIT,
                        "out of memory: a KV cache of %llu positions takes %llu MB; use a smaller "
                        "-c",
-                       (unsigned long long)n_seq * n_ctx, (unsigned long long)((k + v) >> 20));
+                       (unsigned long long)p->n_seq * p->n_ctx,
+                       (unsigned long long)((k + v) >> 20));
     }
+    put_layers(kv, hp, p, at_k, at_v);
     return 0;
 }
 
 fy_kv_layer fy_kv_at(const fy_kv *kv, uint32_t layer)
 {
-    fy_kv_layer l = kv->shape;
-    l.k = kv->k + layer * kv->layer_k_bytes;
-    l.v = kv->v + layer * kv->layer_v_bytes;
-    return l;
+    return kv->layers[layer];
 }
 
 static void copy_rows(uint8_t *cache, const fy_kv_layer *shape, fy_type type, int64_t dim,
                       uint32_t from, uint32_t to, uint32_t n)
 {
     const size_t row = (size_t)fy_type_row_bytes(type, (uint64_t)dim);
-    const size_t head = row * (size_t)shape->n_ctx, seq = head * (size_t)shape->n_head_kv;
+    const size_t head = row * (size_t)shape->n_rows, seq = head * (size_t)shape->n_head_kv;
     for (size_t h = 0; h < (size_t)shape->n_head_kv; h++)
-        memcpy(cache + to * seq + h * head, cache + from * seq + h * head, n * row);
+        memcpy(cache + to * seq + h * head, cache + from * seq + h * head,
+               (n < shape->n_rows ? (size_t)n : (size_t)shape->n_rows) * row);
 }
 
-/* Positions [0, n) of one sequence become those of another. */
-static void kv_copy(fy_kv *kv, uint32_t n_layer, uint32_t from, uint32_t to, uint32_t n)
+void fy_kv_copy(fy_kv *kv, const fy_hparams *hp, uint32_t from, uint32_t to, uint32_t n)
 {
-    for (uint32_t i = 0; i < n_layer; i++) {
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
         const fy_kv_layer l = fy_kv_at(kv, i);
+        if (!fy_kv_owns(hp, i))
+            continue;
         copy_rows(l.k, &l, l.type_k, l.head_dim, from, to, n);
         copy_rows(l.v, &l, l.type_v, l.head_dim_v, from, to, n);
     }
@@ -145,10 +189,10 @@ static double yarn_pair_of(const fy_hparams *hp, double turns)
  * rate, pairs above `high` are slowed by the factor, with a linear ramp between. */
 static void yarn_ramp(fy_rope *r, const fy_hparams *hp)
 {
-    double low = floor(yarn_pair_of(hp, (double)hp->yarn_beta_fast));
-    double high = ceil(yarn_pair_of(hp, (double)hp->yarn_beta_slow));
-    low = fmax(low, 0);
-    high = fmin(high, (double)hp->n_rot - 1);
+    double low = yarn_pair_of(hp, (double)hp->yarn_beta_fast);
+    double high = yarn_pair_of(hp, (double)hp->yarn_beta_slow);
+    low = fmax(hp->yarn_unrounded ? low : floor(low), 0);
+    high = fmin(hp->yarn_unrounded ? high : ceil(high), (double)hp->n_rot - 1);
     for (uint32_t i = 0; i < r->n_pairs; i++) {
         double ramp = fmin(fmax((i - low) / fmax(high - low, 0.001), 0), 1);
         r->rate[i] = r->rate[i] * (1 - ramp) + r->rate[i] / (double)hp->rope_factor * ramp;
@@ -176,7 +220,7 @@ void fy_rope_init(fy_rope *r, const fy_hparams *hp, const float *freqs, double *
 void fy_rope_init_swa(fy_rope *r, const fy_hparams *hp, double *rate)
 {
     const fy_hparams plain = {
-        .n_rot = hp->n_rot, .rope_theta = hp->rope_theta_swa, .rope_attn_factor = 1};
+        .n_rot = fy_n_rot_swa(hp), .rope_theta = hp->rope_theta_swa, .rope_attn_factor = 1};
     fy_rope_init(r, &plain, NULL, rate);
 }
 
@@ -191,7 +235,12 @@ void fy_rope_angles(const fy_rope *r, uint32_t pos, float *angles)
 
 /* --- the session --- */
 
-enum { DEFAULT_CTX = 4096, DEFAULT_BATCH = 512 };
+enum { DEFAULT_CTX = 4096, DEFAULT_BATCH = 512, ENDLESS_CTX = 1 << 24 };
+
+bool fy_model_is_endless(const fy_model *m)
+{
+    return fy_layers_count(&m->hp.no_attn_layers) == m->hp.n_layer && m->hp.n_layer > 0;
+}
 
 /* What the graphs of a model have fixed. */
 static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
@@ -201,7 +250,7 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
     if (p->n_ctx == 0)
         p->n_ctx = known;
     const uint32_t room = c->n_cache - fy_chain_first_position(c);
-    if (p->n_ctx > room)
+    if (p->n_ctx > room && !fy_model_is_endless(m))
         return fy_fail(e, FY_EFIT,
                        "context of %u positions, but the graphs have %u (cache_size; context_size "
                        "is %u); use -c %u or less, or chunk the model again with a larger -c",
@@ -230,6 +279,11 @@ static bool is_host_alone(const fy_model *m)
 }
 
 /* The parameters with every 0 replaced and every value checked. */
+static bool makes_zeros(const fy_model *m)
+{
+    return fy_act_makes_zeros(m->hp.act, fy_row_of_slot(m->family, FY_T_FFN_GATE) != NULL);
+}
+
 static int complete_params(const fy_model *m, const fy_session_params *p, fy_session_params *out,
                            fy_err *e)
 {
@@ -237,6 +291,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     const uint32_t trained = m->hp.n_ctx_train;
     if (m->chain != NULL && check_graphs(m, out, e) != 0)
         return -1;
+    if (fy_model_is_endless(m))
+        out->n_ctx = ENDLESS_CTX;
     if (out->n_ctx == 0)
         out->n_ctx = trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     if (out->n_ctx > INT32_MAX)
@@ -248,6 +304,11 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
                        "context of %u positions, but the model has learned embeddings of %u only "
                        "(position_embd); use -c %u or less",
                        out->n_ctx, most, most);
+    if (out->sparse == FY_SPARSE_EXACT && !makes_zeros(m))
+        return fy_fail(e, FY_EARG,
+                       "--sparse exact: the activation of this model is %s, which is hardly ever "
+                       "exactly 0: there is nothing to leave out",
+                       fy_act_name(m->hp.act));
     if (out->n_seq == 0)
         out->n_seq = 1;
     if (out->n_seq > FY_SEQ_MAX)
@@ -273,14 +334,14 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
 /* A pool of threads would be in the way of the one that computes the graphs. */
 static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
 {
-    const fy_hparams *hp = &m->hp;
     if (is_host_alone(m))
         return (fy_backend_params){.n_threads = 1, .n_tokens = p->n_batch};
+    const fy_layer_shape most = fy_layer_shape_max(&m->hp);
     return (fy_backend_params){.n_threads = p->n_threads,
                                .n_tokens = p->n_batch,
                                .q8_len = m->q8_len,
-                               .head_dim =
-                                   hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
+                               .head_dim = most.head_dim > most.head_dim_v ? most.head_dim
+                                                                           : most.head_dim_v};
 }
 
 static uint32_t logit_rows(const fy_session_params *p)
@@ -300,8 +361,10 @@ static void lay_out_host(fy_activations *a, const fy_model *m, uint64_t n, fy_la
         a->h = fy_lay_out(c, n, hp->n_embd, sizeof *a->h);
     a->branch = fy_lay_out(c, n, hp->n_embd, sizeof *a->branch);
     a->angles = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles);
+    if (hp->temp_scale != 0)
+        a->angles_q = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles_q);
     if (hp->rope_theta_swa != 0)
-        a->angles_swa = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles_swa);
+        a->angles_swa = fy_lay_out(c, n, fy_n_rot_swa(hp), sizeof *a->angles_swa);
 }
 
 /* Where each array lies. */
@@ -313,10 +376,12 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     fy_layout c = {.base = base};
     s->rope.rate = fy_lay_out(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
     s->rope_swa.rate =
-        fy_lay_out(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
+        fy_lay_out(&c, hp->rope_theta_swa != 0, fy_n_rot_swa(hp) / 2, sizeof *s->rope_swa.rate);
     s->n_past = fy_lay_out(&c, p->n_seq, 1, sizeof *s->n_past);
+    s->low = fy_lay_out(&c, p->n_seq, 1, sizeof *s->low);
     s->next = fy_lay_out(&c, p->n_seq, 1, sizeof *s->next);
     s->end = fy_lay_out(&c, p->n_seq, 1, sizeof *s->end);
+    s->parents = fy_lay_out(&c, FY_TREE_MAX, 1, sizeof *s->parents);
     s->ids = fy_lay_out(&c, n, 1, sizeof *s->ids);
     s->pos = fy_lay_out(&c, n, 1, sizeof *s->pos);
     s->wanted = fy_lay_out(&c, n, 1, sizeof *s->wanted);
@@ -333,6 +398,15 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     return 0;
 }
 
+static fy_kv_params kv_params(const fy_model *m, const fy_session_params *p)
+{
+    return (fy_kv_params){.n_seq = p->n_seq,
+                          .n_ctx = p->n_ctx,
+                          .n_ring = p->ring ? fy_kv_ring(&m->hp, p->n_ctx, p->n_batch) : p->n_ctx,
+                          .type_k = p->type_k,
+                          .type_v = p->type_v};
+}
+
 int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session_plan *out,
                        fy_err *e)
 {
@@ -341,9 +415,10 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
     uint64_t kv, act, backend, io = 0;
     if (complete_params(m, p, &full, e) != 0 || lay_out(&counted, &full, NULL, &act, e) != 0)
         return -1;
+    const fy_kv_params shape = kv_params(m, &full);
     if (m->chain != NULL
             ? fy_chain_run_bytes(m->chain, &m->hp, full.type_k, full.n_threads, &kv, &io, e) != 0
-            : fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0)
+            : fy_kv_bytes(&m->hp, &shape, &kv, e) != 0)
         return -1;
     fy_backend_params b = backend_params(m, &full);
     if (fy_backend_bytes(&b, &backend, e) != 0)
@@ -352,6 +427,7 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
     *out = (fy_session_plan){
         .kv_bytes = kv,
         .scratch_bytes = act + io + backend,
+        .n_ring = shape.n_ring,
         .type_k = fixed ? fy_element_name(m->chain->kv) : fy_type_name(full.type_k),
         .type_v = fixed ? fy_element_name(m->chain->kv) : fy_type_name(full.type_v),
         .params = full};
@@ -371,6 +447,7 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
     if (lay_out(s, p, s->memory, &bytes, e) != 0)
         return -1;
     memset(s->n_past, 0, p->n_seq * sizeof *s->n_past);
+    memset(s->low, 0, p->n_seq * sizeof *s->low);
     return 0;
 }
 
@@ -396,15 +473,28 @@ static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
 static int take_cache(fy_session *s, const fy_session_params *p, fy_err *e)
 {
     const fy_model *m = s->model;
+    const fy_kv_params shape = kv_params(m, p);
+    s->n_ring = shape.n_ring;
     if (m->chain == NULL)
-        return kv_init(&s->kv, &m->hp, p->n_seq, p->n_ctx, p->type_k, p->type_v, e);
+        return kv_init(&s->kv, &m->hp, &shape, e) != 0 ||
+                       fy_states_init(&s->states, &m->hp, p->n_seq, e) != 0 ||
+                       (p->snapshots && fy_snapshots_init(s, e) != 0)
+                   ? -1
+                   : 0;
     s->chain = fy_chain_run_new(m->chain, &m->hp, p->type_k, p->n_threads, e);
-    return s->chain != NULL ? 0 : -1;
+    if (s->chain == NULL)
+        return -1;
+    return fy_graph_has_states(&m->hp) ? fy_states_init_of_graphs(&s->states, e) : 0;
 }
 
 const fy_chain_run *fy_session_chain(const fy_session *s)
 {
     return s->chain;
+}
+
+bool fy_session_on_npu(const fy_session *s)
+{
+    return s->chain != NULL && strcmp(fy_model_backend(s->model), FY_GRAPH_CPU_NAME) != 0;
 }
 
 fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e)
@@ -419,6 +509,7 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
     }
     s->model = m;
     s->d.model = m;
+    s->d.sparse = full.sparse;
     s->pass = m->chain != NULL ? &fy_pass_graphs : &fy_pass_whole;
     s->n_ctx = full.n_ctx;
     s->n_batch = full.n_batch;
@@ -446,6 +537,8 @@ void fy_session_free(fy_session *s)
     fy_backend_free(s->d.backend);
     fy_chain_run_free(s->chain);
     kv_release(&s->kv);
+    fy_states_release(&s->states);
+    fy_snapshots_release(s);
     free(s->memory);
     free(s);
 }
@@ -460,6 +553,11 @@ uint32_t fy_session_n_batch(const fy_session *s)
     return s->n_batch;
 }
 
+uint32_t fy_session_n_logits(const fy_session *s)
+{
+    return s->logit_rows;
+}
+
 uint32_t fy_session_n_seq(const fy_session *s)
 {
     return s->n_seq;
@@ -468,26 +566,6 @@ uint32_t fy_session_n_seq(const fy_session *s)
 uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq)
 {
     return seq < s->n_seq ? s->n_past[seq] : 0;
-}
-
-void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past)
-{
-    if (seq < s->n_seq && n_past < s->n_past[seq])
-        s->n_past[seq] = n_past;
-}
-
-int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e)
-{
-    if (from >= s->n_seq || to >= s->n_seq)
-        return fy_fail(e, FY_EARG, "sequence %u, expected 0 to %u", from >= s->n_seq ? from : to,
-                       s->n_seq - 1);
-    if (n_past > s->n_past[from])
-        return fy_fail(e, FY_EARG, "%u positions of sequence %u asked for, it holds %u", n_past,
-                       from, s->n_past[from]);
-    if (from != to)
-        kv_copy(&s->kv, s->model->hp.n_layer, from, to, n_past);
-    s->n_past[to] = n_past;
-    return 0;
 }
 
 uint32_t fy_session_n_past(const fy_session *s)

@@ -13,7 +13,7 @@ static void read_cache(const fy_kv_layer *l, uint32_t head, bool values, uint32_
     const fy_type type = values ? l->type_v : l->type_k;
     const int64_t dim = values ? l->head_dim_v : l->head_dim;
     const size_t row = (size_t)fy_type_row_bytes(type, (uint64_t)dim);
-    const uint8_t *at = (const uint8_t *)(values ? l->v : l->k) + head * (size_t)l->n_ctx * row;
+    const uint8_t *at = (const uint8_t *)(values ? l->v : l->k) + head * (size_t)l->n_rows * row;
     for (uint32_t t = 0; t < n; t++)
         fy_row_decode(&scalar, type, out + t * dim, at + t * row, dim);
 }
@@ -66,7 +66,12 @@ int fy_session_cached(const fy_session *s, uint32_t layer, uint32_t head, bool v
 {
     const fy_hparams *hp = &s->model->hp;
     const fy_chain *c = s->model->chain;
-    if (c != NULL) {
+    if (c == NULL && n > s->n_ring)
+        return fy_fail(e, FY_EUNSUPPORTED, "%u positions: layers with the window keep %u", n,
+                       s->n_ring);
+    if (fy_layer_in(&hp->no_attn_layers, layer)) {
+        memset(out, 0, (size_t)n * (values ? hp->head_dim_v : hp->head_dim) * sizeof *out);
+    } else if (c != NULL) {
         fy_chain_run_cached(s->chain, layer, head, values, n, out);
     } else {
         const fy_kv_layer l = fy_kv_at(&s->kv, layer);

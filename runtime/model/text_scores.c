@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/sample_impl.h"
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "model/sample_impl.h"
 
 /* --- perplexity --- */
 
@@ -40,12 +41,31 @@ double fy_ppl_error(const fy_ppl *p)
     return perplexity(&(fy_sums){p->nll, p->nll_squares}, p->n_tokens).error;
 }
 
+void fy_ppl_add(fy_ppl *p, const fy_ppl_window *w)
+{
+    p->window = *w;
+    p->n_tokens += w->n_tokens;
+    p->n_words += w->n_words;
+    p->nll += w->nll;
+    p->nll_squares += w->nll_squares;
+}
+
+int fy_ppl_check(const fy_ppl *p, uint32_t n_ctx, fy_err *e)
+{
+    return p->n_tokens > 0
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "the text has no token to score: it is empty, or shorter than a piece of "
+                         "%u tokens",
+                         n_ctx);
+}
+
 /* One piece: ids as they are computed, and the first position whose token is scored. */
 typedef struct {
     const int32_t *ids;
     uint32_t n, first, n_vocab;
     const fy_ppl_sinks *sinks;
-    fy_ppl *sums;
+    fy_ppl_window sums;
 } piece;
 
 double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id)
@@ -61,16 +81,16 @@ double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id)
 
 static int score(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
 {
-    const piece *p = user;
+    piece *p = user;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = pos + i + 1;
         if (next < p->first || next >= p->n)
             continue;
         const float *row = logits + (size_t)i * p->n_vocab;
         double s = fy_surprise(row, p->n_vocab, p->ids[next]);
-        p->sums->nll += s;
-        p->sums->nll_squares += s * s;
-        p->sums->n_tokens++;
+        p->sums.nll += s;
+        p->sums.nll_squares += s * s;
+        p->sums.n_tokens++;
         if (p->sinks->row != NULL && p->sinks->row(p->sinks->user, p->ids[next], s, row, e) != 0)
             return -1;
     }
@@ -94,29 +114,65 @@ typedef struct {
     const fy_vocab *vocab;
     const fy_ppl_params *p;
     uint32_t n_vocab;
-    fy_ids buffer; /* owned; the piece that is computed */
+    fy_ids buffer;           /* owned; the piece that is computed */
+    uint64_t at, begin, end; /* where it is, and the part: in windows, or in bytes of the text */
+    uint64_t n_rows;         /* positions that are scored, so far in the text */
     bool in_word;
     const fy_ppl_sinks *sinks;
     fy_ppl sums;
 } meter;
 
-/* Computes the buffer, scoring the tokens from position `first` on. */
-static int run_piece(meter *m, uint32_t first, fy_err *e)
+/* Which part of so much is computed. */
+static void set_part(meter *m, uint64_t n)
 {
-    piece p = {m->buffer.id, (uint32_t)m->buffer.n, first, m->n_vocab, m->sinks, &m->sums};
+    const fy_job_part part = m->p->part;
+    m->begin = part.n > 0 ? fy_job_part_begin(n, part.i, part.n) : 0;
+    m->end = part.n > 0 ? fy_job_part_begin(n, part.i + 1, part.n) : n;
+}
+
+static bool is_mine(const meter *m)
+{
+    return m->at >= m->begin && m->at < m->end;
+}
+
+/* Computes the buffer, scoring the tokens from position `first` on. */
+static int compute(meter *m, uint32_t first, fy_ppl_window *out, fy_err *e)
+{
+    piece p = {m->buffer.id, (uint32_t)m->buffer.n, first, m->n_vocab, m->sinks, {0}};
     fy_eval_sinks sinks = {.logits = score, .user = &p};
-    fy_str text = {0};
+    const fy_ppl_sinks *s = m->sinks;
+    if (s->begin != NULL && s->begin(s->user, m->sums.n_windows - 1, m->n_rows, e) != 0)
+        return -1;
     fy_session_rewind(m->session, 0);
     /* the last token is only ever predicted */
     const uint32_t n = m->p->compute_last ? p.n : p.n - 1;
-    int rc = n > 0 ? fy_session_eval(m->session, p.ids, n, &sinks, NULL, e) : 0;
-    if (rc == 0 && first < p.n)
-        rc = fy_vocab_decode(m->vocab, p.ids + first, p.n - first, false, &text, e);
+    const int rc = n > 0 ? fy_session_eval(m->session, p.ids, n, &sinks, NULL, e) : 0;
+    *out = p.sums;
+    return rc;
+}
+
+/* The buffer is the next window: computed, or passed over as it is not of this part. */
+static int run_piece(meter *m, uint32_t first, fy_err *e)
+{
+    const uint32_t n_scored = first < m->buffer.n ? (uint32_t)m->buffer.n - first : 0;
+    const uint64_t number = m->sums.n_windows++;
+    const bool computed = is_mine(m) && number >= m->p->done;
+    fy_ppl_window w = {0};
+    fy_str text = {0};
+    m->sums.first = m->at < m->begin ? number + 1 : m->sums.first;
+    m->sums.end = m->at < m->end ? number + 1 : m->sums.end;
+    int rc = computed ? compute(m, first, &w, e) : fy_check_interrupt(e);
+    if (rc == 0 && n_scored > 0)
+        rc = fy_vocab_decode(m->vocab, m->buffer.id + first, n_scored, false, &text, e);
     if (rc == 0)
-        m->sums.n_words += count_words(fy_str_z(&text), text.len, &m->in_word);
+        w.n_words = count_words(fy_str_z(&text), text.len, &m->in_word);
     fy_str_release(&text);
+    m->n_rows += n_scored;
+    if (rc != 0 || !computed)
+        return rc;
     m->sums.n_done++;
-    return rc == 0 && m->sinks->piece != NULL ? m->sinks->piece(m->sinks->user, &m->sums, e) : rc;
+    fy_ppl_add(&m->sums, &w);
+    return m->sinks->piece != NULL ? m->sinks->piece(m->sinks->user, &m->sums, e) : 0;
 }
 
 /* ids in pieces after BOS, if the vocabulary has one; without it a piece's first token is not
@@ -129,6 +185,8 @@ static int run_scored(meter *m, const int32_t *ids, size_t n, bool keep_rest, fy
         size_t k = n - at < step ? n - at : step;
         if (k < step && !keep_rest && at > 0)
             break;
+        if (!keep_rest)
+            m->at = at / step;
         m->buffer.n = 0;
         if (bos >= 0 && fy_ids_push(&m->buffer, bos, e) != 0)
             return -1;
@@ -149,7 +207,8 @@ static int by_pieces(meter *m, fy_span text, fy_err *e)
 {
     fy_ids ids = {0};
     int rc = fy_vocab_encode(m->vocab, text, false, false, &ids, e);
-    m->sums.n_segments = count_segments(m, ids.n, false);
+    set_part(m, count_segments(m, ids.n, false));
+    m->sums.n_segments = m->end - m->begin;
     if (rc == 0)
         rc = run_scored(m, ids.id, ids.n, false, e);
     fy_ids_release(&ids);
@@ -170,9 +229,13 @@ static int by_lines(meter *m, fy_span text, fy_err *e)
     fy_ids ids = {0};
     fy_span rest = text, line;
     int rc = 0;
-    while (next_line(&rest, &line))
-        m->sums.n_segments++; /* of one piece each, as nearly all lines are */
+    set_part(m, text.len);
+    while (next_line(&rest, &line)) {
+        m->at = (uint64_t)(line.ptr - text.ptr);
+        m->sums.n_segments += is_mine(m); /* of one piece each, as nearly all lines are */
+    }
     for (rest = text; rc == 0 && next_line(&rest, &line);) {
+        m->at = (uint64_t)(line.ptr - text.ptr);
         ids.n = 0;
         m->in_word = false;
         rc = fy_vocab_encode(m->vocab, line, false, false, &ids, e);
@@ -189,8 +252,10 @@ static int as_llama(meter *m, fy_span text, fy_err *e)
     uint32_t n = m->p->n_ctx;
     int rc = fy_vocab_encode(m->vocab, text, true, false, &ids, e);
     bool bos = fy_vocab_adds_bos(m->vocab) && fy_vocab_bos(m->vocab) >= 0;
-    m->sums.n_segments = ids.n / n;
+    set_part(m, ids.n / n);
+    m->sums.n_segments = m->end - m->begin;
     for (size_t at = 0; rc == 0 && at + n <= ids.n; at += n) {
+        m->at = at / n;
         m->buffer.n = 0;
         rc = fy_ids_append(&m->buffer, ids.id + at, n, e);
         if (rc == 0 && bos)
@@ -215,11 +280,8 @@ int fy_perplexity(fy_session *s, const fy_vocab *v, uint32_t n_vocab, fy_span te
                                          : by_pieces(&m, text, e);
     fy_ids_release(&m.buffer);
     fy_session_rewind(s, 0);
-    if (rc == 0 && m.sums.n_tokens == 0)
-        rc = fy_fail(e, FY_EARG,
-                     "the text has no token to score: it is empty, or shorter than a piece of %u "
-                     "tokens",
-                     p->n_ctx);
+    if (rc == 0 && (p->part.n == 0 || m.sums.n_windows == 0))
+        rc = fy_ppl_check(&m.sums, p->n_ctx, e);
     *out = m.sums;
     return rc;
 }
@@ -268,12 +330,47 @@ int fy_divergence_add(fy_divergence *d, const fy_kl_token *next, const float *be
     const float kept = (float)fmax(kld, 0); /* what is below is rounding */
     if (fy_append(&d->kld_of, &d->n, &d->cap, &kept, sizeof kept, e) != 0)
         return -1;
-    d->n_same_top += same_top(below, logits, n_vocab);
-    add(&d->kld, fmax(kld, 0));
-    add(&d->delta_p, exp(-surprise) - exp((double)next->logprob));
-    add(&d->nll, surprise);
-    add(&d->nll_base, -(double)next->logprob);
-    add(&d->ln_ratio, surprise + (double)next->logprob);
+    fy_divergence_sums *s = &d->window;
+    s->n_same_top += same_top(below, logits, n_vocab);
+    add(&s->kld, fmax(kld, 0));
+    add(&s->delta_p, exp(-surprise) - exp((double)next->logprob));
+    add(&s->nll, surprise);
+    add(&s->nll_base, -(double)next->logprob);
+    add(&s->ln_ratio, surprise + (double)next->logprob);
+    return 0;
+}
+
+static void join(fy_sums *s, const fy_sums *next)
+{
+    s->sum += next->sum;
+    s->squares += next->squares;
+}
+
+static void join_window(fy_divergence *d, const fy_divergence_sums *w)
+{
+    d->all.n_same_top += w->n_same_top;
+    join(&d->all.kld, &w->kld);
+    join(&d->all.delta_p, &w->delta_p);
+    join(&d->all.nll, &w->nll);
+    join(&d->all.nll_base, &w->nll_base);
+    join(&d->all.ln_ratio, &w->ln_ratio);
+    d->n_before = d->n;
+}
+
+void fy_divergence_end_window(fy_divergence *d)
+{
+    join_window(d, &d->window);
+    d->window = (fy_divergence_sums){0};
+}
+
+int fy_divergence_add_window(fy_divergence *d, const fy_divergence_sums *sums, const float *kld_of,
+                             size_t n, fy_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fy_append(&d->kld_of, &d->n, &d->cap, &kld_of[i], sizeof kld_of[i], e) != 0)
+            return -1;
+    }
+    join_window(d, sums);
     return 0;
 }
 
@@ -301,16 +398,19 @@ static double percentile(const float *sorted, uint64_t n, double share)
 void fy_divergence_end(fy_divergence *d, fy_divergence_report *out)
 {
     static const double share[FY_KLD_PERCENTILES] = {0.5, 0.9, 0.95, 0.99, 0.999, 1};
-    const fy_sums same = {(double)d->n_same_top, (double)d->n_same_top};
+    if (d->n > d->n_before)
+        fy_divergence_end_window(d);
+    const fy_divergence_sums *a = &d->all;
+    const fy_sums same = {(double)a->n_same_top, (double)a->n_same_top};
     qsort(d->kld_of, (size_t)d->n, sizeof *d->kld_of, by_value);
     *out = (fy_divergence_report){.n = d->n,
-                                  .kld = fy_sums_estimate(&d->kld, d->n),
+                                  .kld = fy_sums_estimate(&a->kld, d->n),
                                   .same_top = fy_sums_estimate(&same, d->n),
-                                  .delta_p = fy_sums_estimate(&d->delta_p, d->n),
-                                  .delta_p_rms = sqrt(d->delta_p.squares / (double)d->n),
-                                  .ppl = perplexity(&d->nll, d->n),
-                                  .ppl_base = perplexity(&d->nll_base, d->n),
-                                  .ln_ratio = fy_sums_estimate(&d->ln_ratio, d->n)};
+                                  .delta_p = fy_sums_estimate(&a->delta_p, d->n),
+                                  .delta_p_rms = sqrt(a->delta_p.squares / (double)d->n),
+                                  .ppl = perplexity(&a->nll, d->n),
+                                  .ppl_base = perplexity(&a->nll_base, d->n),
+                                  .ln_ratio = fy_sums_estimate(&a->ln_ratio, d->n)};
     for (int i = 0; i < FY_KLD_PERCENTILES; i++)
         out->kld_at[i] = percentile(d->kld_of, d->n, share[i]);
 }
@@ -446,13 +546,14 @@ int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *
     size_t common = 0;
     while (common < scored && common < s->held.n && ids[common] == s->held.id[common])
         common++;
+    fy_session_rewind(s->session, (uint32_t)common);
+    common = fy_session_n_past(s->session);
     for (size_t i = common; i < n; i++)
         s->wants[i - common] = i >= scored;
     tally t = {.next = ids + common + 1, .n_vocab = s->n_vocab, .greedy = true};
     const fy_batch b = {.ids = ids + common, .wants = s->wants, .n = (uint32_t)(n - common)};
     const fy_eval_sinks sinks = {.logits = add_rows, .user = &t};
     s->held.n = common;
-    fy_session_rewind(s->session, (uint32_t)common);
     if (fy_session_decode(s->session, &b, &sinks, NULL, e) != 0 ||
         fy_ids_append(&s->held, ids + common, n - common, e) != 0)
         return -1;

@@ -7,11 +7,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/job_part.h"
 #include "format/kl_base.h"
 #include "model/model.h"
 
-/* --- Perplexity: how surprised a model is by a text. The text becomes pieces of n_ctx tokens, each
- * computed from an empty cache; -log p of every token that is scored is added up in double. --- */
+/* --- Perplexity: how surprised a model is by a text. The text becomes windows of n_ctx tokens,
+ * each computed from an empty cache; -log p of every token that is scored is added up in double:
+ * each window alone, then the windows in their order, so that whoever computed a window does not
+ * matter.
+ * --- */
 
 typedef enum {
     /* The text without special tokens in pieces of n_ctx - 1 tokens, the last partial one left out
@@ -29,14 +33,28 @@ typedef struct {
     fy_ppl_method method;
     uint32_t n_ctx;    /* at least 2, at most the session's */
     bool compute_last; /* the last token of a piece, too, which predicts nothing: others watch */
+    fy_job_part part;  /* whose windows alone are computed; n 0: all */
+    uint64_t done;     /* of those, not the ones before this one */
 } fy_ppl_params;
+
+/* What one window adds. */
+typedef struct {
+    uint64_t n_tokens;       /* scored */
+    uint64_t n_words;        /* words that end or begin among them, counted by spaces */
+    double nll, nll_squares; /* sums of -log p and of its square */
+} fy_ppl_window;
 
 typedef struct {
     uint64_t n_segments, n_done; /* stretches of n_ctx tokens in all, computed so far */
-    uint64_t n_tokens;           /* scored */
-    uint64_t n_words;            /* words that end or begin among them, counted by spaces */
-    double nll, nll_squares;     /* sums of -log p and of its square */
+    uint64_t n_tokens, n_words;
+    double nll, nll_squares;
+    uint64_t n_windows, first, end; /* of the whole text; those of the part are [first, end) */
+    fy_ppl_window window;           /* the last one */
 } fy_ppl;
+
+void fy_ppl_add(fy_ppl *p, const fy_ppl_window *w); /* the next in order */
+/* FY_EARG when nothing was scored. */
+int fy_ppl_check(const fy_ppl *p, uint32_t n_ctx, fy_err *e);
 
 /* exp of the mean; NaN when nothing was scored. */
 double fy_ppl_value(const fy_ppl *p);
@@ -44,7 +62,10 @@ double fy_ppl_per_word(const fy_ppl *p);
 /* One standard error of fy_ppl_value. */
 double fy_ppl_error(const fy_ppl *p);
 
-/* Sees the sums after each piece; -1 stops. */
+/* Sees the number of a window before it is computed, and of its first position that is scored;
+ * both count from the beginning of the text, whatever the part. -1 stops. */
+typedef int fy_ppl_begin_sink(void *user, uint64_t window, uint64_t row, fy_err *e);
+/* Sees the sums after each window (number n_windows - 1); -1 stops. */
 typedef int fy_ppl_sink(void *user, const fy_ppl *so_far, fy_err *e);
 /* Sees every position that is scored, in the order of the text: the token that follows, its -ln p,
  * and the n_vocab logits. -1 stops. */
@@ -52,15 +73,18 @@ typedef int fy_ppl_row_sink(void *user, int32_t id, double surprise, const float
                             fy_err *e);
 
 typedef struct {
-    fy_ppl_sink *piece;   /* NULL: none */
-    fy_ppl_row_sink *row; /* NULL: none */
+    fy_ppl_begin_sink *begin; /* NULL: none; the same of the others */
+    fy_ppl_sink *piece;
+    fy_ppl_row_sink *row;
     void *user;
 } fy_ppl_sinks;
 
 /* -ln of the probability that softmax gives to id. */
 double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id);
 
-/* The session's cache is used and left empty. FY_EARG when the text has no token to score. */
+/* The session's cache is used and left empty. FY_EARG when the text has no token to score. A part
+ * may have none; it takes as many windows as others (of FY_PPL_LINES as many bytes), one run of
+ * them. */
 int fy_perplexity(fy_session *s, const fy_vocab *v, uint32_t n_vocab, fy_span text,
                   const fy_ppl_params *p, const fy_ppl_sinks *sinks, fy_ppl *out, fy_err *e);
 
@@ -68,10 +92,10 @@ int fy_perplexity(fy_session *s, const fy_vocab *v, uint32_t n_vocab, fy_span te
  * (docs/quality.md): Kullback-Leibler divergence KL(base || model) in nats, agreement of the
  * likeliest token, change of the probability of the token that follows, perplexities of both.
  *
- * Zero-initialise a fy_divergence, add every position, take the report, release. Sums are of
- * doubles in the order of the positions; percentiles interpolate between neighbours, as numpy's do.
- * Four bytes are kept for a position. Source of the measures: llama-perplexity --kl-divergence. ---
- */
+ * Zero-initialise a fy_divergence, add every position, end each window, take the report, release.
+ * Sums are of doubles, of each window alone and then of the windows in order; percentiles
+ * interpolate between neighbours, as numpy's do. Four bytes are kept for a position. Source of the
+ * measures: llama-perplexity --kl-divergence. --- */
 
 typedef struct {
     double sum, squares;
@@ -83,10 +107,14 @@ typedef struct {
 fy_estimate fy_sums_estimate(const fy_sums *s, uint64_t n);
 
 typedef struct {
-    size_t n;
     uint64_t n_same_top;
     fy_sums kld, delta_p, nll, nll_base, ln_ratio;
-    float *kld_of; /* owned, [n] */
+} fy_divergence_sums;
+
+typedef struct {
+    size_t n, n_before;             /* positions; those of whole windows */
+    fy_divergence_sums all, window; /* of whole windows; of the one that is not */
+    float *kld_of;                  /* owned, [n] */
     size_t cap;
 } fy_divergence;
 
@@ -94,6 +122,10 @@ typedef struct {
  * (fy_surprise). FY_EFORMAT when these are not finite. */
 int fy_divergence_add(fy_divergence *d, const fy_kl_token *next, const float *below,
                       const float *logits, double surprise, uint32_t n_vocab, fy_err *e);
+void fy_divergence_end_window(fy_divergence *d);
+/* A whole window that was computed before: its sums, and kld_of its n positions. */
+int fy_divergence_add_window(fy_divergence *d, const fy_divergence_sums *sums, const float *kld_of,
+                             size_t n, fy_err *e);
 void fy_divergence_release(fy_divergence *d);
 
 enum {

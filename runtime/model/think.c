@@ -5,10 +5,17 @@
 
 /* The markers of the models seen so far. */
 static const fy_think_marks known[] = {
-    {"<think>", "</think>"},           {"<thinking>", "</thinking>"},
-    {"<thought>", "</thought>"},       {"[THINK]", "[/THINK]"},
-    {"<seed:think>", "</seed:think>"}, {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<think>", "</think>"},
+    {"<thinking>", "</thinking>"},
+    {"<thought>", "</thought>"},
+    {"[THINK]", "[/THINK]"},
+    {"<seed:think>", "</seed:think>"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
+    /* gpt-oss: channels of messages, each marked by several tokens */
+    {"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"},
+    {"<|channel|>final<|message|>", ""},
 };
+static const char *const channel_marks[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>"};
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
 static bool is_space(char c)
@@ -29,7 +36,8 @@ fy_span fy_think_opened_by(fy_span prompt, const fy_think_marks **marks)
         end--;
     for (size_t i = 0; i < N_KNOWN; i++) {
         size_t n = strlen(known[i].begin);
-        if (end < n || memcmp(prompt.ptr + end - n, known[i].begin, n) != 0)
+        if (*known[i].end == '\0' || end < n ||
+            memcmp(prompt.ptr + end - n, known[i].begin, n) != 0)
             continue;
         if (marks != NULL)
             *marks = &known[i];
@@ -42,6 +50,10 @@ bool fy_think_is_marker(fy_span text)
 {
     for (size_t i = 0; i < N_KNOWN; i++) {
         if (fy_span_is(text, known[i].begin) || fy_span_is(text, known[i].end))
+            return true;
+    }
+    for (size_t i = 0; i < sizeof channel_marks / sizeof *channel_marks; i++) {
+        if (fy_span_is(text, channel_marks[i]))
             return true;
     }
     return false;
@@ -77,7 +89,7 @@ static bool see_start(fy_think *t)
         const char *begin = known[i].begin;
         if (starts_with(text, begin)) {
             t->marks = &known[i];
-            t->state = FY_THINK_INSIDE;
+            t->state = *known[i].end != '\0' ? FY_THINK_INSIDE : FY_THINK_ANSWER;
             take(t, n_space + strlen(begin), NULL);
             return true;
         }

@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 typedef struct {
-    const char *begin, *end; /* "<think>", "</think>" */
+    const char *begin, *end; /* "<think>", "</think>"; no end: an answer without thinking begins */
 } fy_think_marks;
 
 typedef enum { FY_THINK_START, FY_THINK_INSIDE, FY_THINK_ANSWER } fy_think_state;

@@ -155,10 +155,13 @@ static int check_unique(const fy_qnn_sidecar_tensor **of, size_t n, fy_err *e)
     return 0;
 }
 
-/* Keys and values that come in; everything else has a row for each token of the call. */
-static bool is_cache(const fy_qnn_sidecar_tensor *t)
+/* Keys and values that come in, and what belongs to states; everything else has a row for each
+ * token of the call. */
+static bool is_kept(const fy_qnn_sidecar_tensor *t)
 {
-    return !t->output && fy_span_begins(fy_span_of(t->name), "layer_");
+    const fy_span name = fy_span_of(t->name);
+    return (!t->output && fy_span_begins(name, "layer_")) || fy_span_begins(name, "state") ||
+           fy_span_is(name, "token_last");
 }
 
 static int check_rows(const fy_qnn_sidecar_graph *g, fy_err *e)
@@ -166,7 +169,7 @@ static int check_rows(const fy_qnn_sidecar_graph *g, fy_err *e)
     char shown[FY_QUOTE_BYTES];
     for (size_t i = 0; i < g->n_tensors; i++) {
         const fy_qnn_sidecar_tensor *t = &g->tensors[i];
-        if (!is_cache(t) && t->dims[0] != g->n_batch)
+        if (!is_kept(t) && t->dims[0] != g->n_batch)
             return fy_fail(e, FY_EFORMAT, "'%s' has %u rows, expected %u, the batch",
                            fy_quote(shown, sizeof shown, fy_span_of(t->name)), t->dims[0],
                            g->n_batch);

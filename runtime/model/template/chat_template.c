@@ -198,9 +198,29 @@ static int no_template(const fy_gguf *g, fy_err *e)
     return -1;
 }
 
+static const fy_chat_builtin *builtin_of(fy_span name)
+{
+    const fy_chat_builtin *b = fy_chat_builtins;
+    while (b->name != NULL && !fy_span_is(name, b->name))
+        b++;
+    return b->name != NULL ? b : NULL;
+}
+
+/* The main one. Old converters of RWKV wrote the name of a format instead. */
+static int load_main(fy_chat_template *t, const fy_gguf *g, fy_err *e)
+{
+    fy_span text;
+    fy_err ignored = {0};
+    const fy_chat_builtin *b = NULL;
+    if (fy_gguf_get_str(g, FY_KEY_CHAT_TEMPLATE, &text, &ignored) == 0)
+        b = builtin_of(text);
+    return b != NULL ? set_source(&t->main, fy_span_of(b->text), b->name, e)
+                     : load_source(g, "", &t->main, e);
+}
+
 static int load_own(fy_chat_template *t, const fy_gguf *g, fy_err *e)
 {
-    int main_one = load_source(g, "", &t->main, e);
+    int main_one = load_main(t, g, e);
     int tool_use = main_one >= 0 ? load_source(g, "tool_use", &t->tool_use, e) : -1;
     if (main_one < 0 || tool_use < 0)
         return fy_ctx(e, "%s", fy_gguf_path(g));
@@ -247,10 +267,8 @@ static int load_named(fy_chat_template *t, const fy_gguf *g, const char *which, 
         if (rc != 1)
             return rc < 0 ? fy_ctx(e, "%s", fy_gguf_path(g)) : 0;
     }
-    const fy_chat_builtin *b = fy_chat_builtins;
-    while (b->name != NULL && strcmp(b->name, which) != 0)
-        b++;
-    if (b->name != NULL)
+    const fy_chat_builtin *b = builtin_of(fy_span_of(which));
+    if (b != NULL)
         return set_source(&t->main, fy_span_of(b->text), b->name, e);
     return fy_file_exists(which) ? load_file(t, which, e) : unknown_name(which, e);
 }
@@ -428,6 +446,13 @@ int fy_chat_encode_text(const fy_vocab *v, fy_span text, fy_ids *out, fy_err *e)
 {
     size_t begin = out->n;
     int32_t bos = fy_vocab_adds_bos(v) ? fy_vocab_bos(v) : -1;
+    const fy_span world = fy_vocab_turn_text(v), first = fy_vocab_piece(v, 0);
+    /* RWKV World has no token in a text, not even that which a template begins with. */
+    if (world.len > 0 && bos < 0 && fy_vocab_bos(v) == 0 && first.len <= text.len &&
+        memcmp(first.ptr, text.ptr, first.len) == 0) {
+        bos = 0;
+        text = (fy_span){text.ptr + first.len, text.len - first.len};
+    }
     if (bos >= 0 && fy_ids_push(out, bos, e) != 0)
         return -1;
     if (fy_vocab_encode(v, text, false, true, out, e) != 0) {

@@ -70,3 +70,8 @@ int fy_rwkv_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
     }
     return 0;
 }
+
+fy_span fy_vocab_turn_text(const fy_vocab *v)
+{
+    return v->kind == FY_VOCAB_RWKV ? FY_SPAN("\n\nUser:") : (fy_span){0};
+}

@@ -54,6 +54,11 @@ bool fy_vocab_adds_bos(const fy_vocab *v)
     return v->add_bos && v->bos >= 0;
 }
 
+int32_t fy_vocab_fim(const fy_vocab *v, fy_fim_mark m)
+{
+    return v->fim[m];
+}
+
 int32_t fy_vocab_bos(const fy_vocab *v)
 {
     return v->bos;

@@ -83,9 +83,22 @@ fy_span fy_vocab_piece(const fy_vocab *v, int32_t id); /* text as stored; empty 
 fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id);
 int32_t fy_vocab_find(const fy_vocab *v, fy_span piece); /* stored text -> id, -1 */
 bool fy_vocab_adds_bos(const fy_vocab *v);
+/* What ends an answer where no token does: the text with which the user's next turn begins. Empty:
+ * tokens do. */
+fy_span fy_vocab_turn_text(const fy_vocab *v);
 int32_t fy_vocab_bos(const fy_vocab *v); /* -1: none */
 /* Ends generation: every EOS id of the file, EOT and EOM, and those known by text. */
 bool fy_vocab_is_eog(const fy_vocab *v, int32_t id);
+/* Marks of a prompt that asks for what stands between two texts, and of files around it. */
+typedef enum {
+    FY_FIM_PRE, /* before the text that comes first */
+    FY_FIM_SUF,
+    FY_FIM_MID, /* what is asked for follows */
+    FY_FIM_REP, /* a repository begins */
+    FY_FIM_SEP, /* a file begins */
+    FY_FIM_COUNT,
+} fy_fim_mark;
+int32_t fy_vocab_fim(const fy_vocab *v, fy_fim_mark m); /* -1: none */
 /* May it be sampled? False for padding rows and unused entries, and for ids beyond the vocabulary.
  */
 bool fy_vocab_is_samplable(const fy_vocab *v, int32_t id);
@@ -116,6 +129,10 @@ int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *ou
 /* The byte strings of the tokens for masks over n_ids logits. Those that may not be sampled, control
  * tokens and padding have none; end tokens are marked as such. */
 fy_trie *fy_vocab_trie(const fy_vocab *v, uint32_t n_ids, fy_err *e);
+/* The same, but control tokens that is_text says yes to have their names as text. */
+typedef bool fy_vocab_is_text(const void *user, fy_span piece);
+fy_trie *fy_vocab_trie_with(const fy_vocab *v, uint32_t n_ids, fy_vocab_is_text *is_text,
+                            const void *user, fy_err *e);
 
 bool fy_is_white_space(uint32_t c); /* White_Space of Unicode */
 

@@ -243,6 +243,7 @@ struct fy_vocab {
     uint8_t *mark;        /* FY_MARK_* of each id */
     int32_t byte_id[256]; /* the token of a single byte, -1; not of RWKV */
     int32_t bos, eos, unk;
+    int32_t fim[FY_FIM_COUNT]; /* -1: none */
     bool add_bos, add_eos;
     fy_specials raw;        /* matched in the text as given */
     fy_specials normalized; /* matched after the normaliser (FY_ADDED_NORMALIZED) */

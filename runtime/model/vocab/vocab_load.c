@@ -484,12 +484,25 @@ static int mark_array(fy_vocab *v, const fy_gguf *g, const char *key, uint8_t ma
     return 0;
 }
 
+/* gpt-oss ends an answer with <|return|> or <|call|>, and a message within it with <|end|>. Source:
+ * llama.cpp llama-vocab.cpp. */
+static void unmark_end_of_message(fy_vocab *v)
+{
+    const int32_t last = fy_vocab_find(v, FY_SPAN("<|return|>")),
+                  call = fy_vocab_find(v, FY_SPAN("<|call|>")),
+                  end = fy_vocab_find(v, FY_SPAN("<|end|>"));
+    if (last >= 0 && call >= 0 && end >= 0 && end != v->eos)
+        v->mark[end] &= (uint8_t)~FY_MARK_EOG;
+}
+
 static int mark_tokens(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     for (size_t i = 0; i < sizeof eog_keys / sizeof eog_keys[0]; i++) {
         int32_t id;
         if (load_id(v, g, eog_keys[i], i == 0 ? v->eos : -1, &id, e) != 0)
             return -1;
+        if (v->kind == FY_VOCAB_RWKV && i > 0)
+            continue; /* the empty line, which stands within an answer, too */
         if (id >= 0)
             v->mark[id] |= FY_MARK_EOG;
     }
@@ -501,6 +514,54 @@ static int mark_tokens(fy_vocab *v, const fy_gguf *g, fy_err *e)
         /* An ordinary entry with such a text is HTML or prose ("</s>" strikes text through). */
         if (id >= 0 && (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER))
             v->mark[id] |= FY_MARK_EOG;
+    }
+    unmark_end_of_message(v);
+    return 0;
+}
+
+/* --- marks of filling in the middle: by their keys, older ones too, or by their texts. Source:
+ * llama.cpp llama-vocab.cpp, special_fim_pre_id and on --- */
+
+static const struct {
+    const char *keys[2], *texts[8];
+} fim_rows[FY_FIM_COUNT] = {
+    [FY_FIM_PRE] = {{"tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id"},
+                    {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
+                     "<\xEF\xBD\x9C" "fim" FY_BLANK "begin\xEF\xBD\x9C>", "<PRE>",
+                     FY_BLANK "<PRE>", "<|code_prefix|>", "<|prefix|>"}},
+    [FY_FIM_SUF] = {{"tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id"},
+                    {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+                     "<\xEF\xBD\x9C" "fim" FY_BLANK "hole\xEF\xBD\x9C>", "<SUF>",
+                     FY_BLANK "<SUF>", "<|code_suffix|>", "<|suffix|>"}},
+    [FY_FIM_MID] = {{"tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id"},
+                    {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
+                     "<\xEF\xBD\x9C" "fim" FY_BLANK "end\xEF\xBD\x9C>", "<MID>",
+                     FY_BLANK "<MID>", "<|code_middle|>", "<|middle|>"}},
+    [FY_FIM_REP] = {{"tokenizer.ggml.fim_rep_token_id"},
+                    {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    [FY_FIM_SEP] = {{"tokenizer.ggml.fim_sep_token_id"}, {"<|file_sep|>"}},
+};
+
+/* An ordinary entry "<PRE>" is HTML; one that begins with a blank is CodeLlama's. */
+static bool is_mark(const fy_vocab *v, int32_t id, const char *text)
+{
+    return id >= 0 && (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER ||
+                       text[0] != '<');
+}
+
+static int find_fim(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    for (int m = 0; m < FY_FIM_COUNT; m++) {
+        int32_t found = -1;
+        for (size_t i = 0; i < 2 && found < 0 && fim_rows[m].keys[i] != NULL; i++) {
+            if (load_id(v, g, fim_rows[m].keys[i], -1, &found, e) != 0)
+                return -1;
+        }
+        for (size_t i = 0; i < 8 && found < 0 && fim_rows[m].texts[i] != NULL; i++) {
+            const int32_t id = fy_vocab_find(v, fy_span_of(fim_rows[m].texts[i]));
+            found = is_mark(v, id, fim_rows[m].texts[i]) ? id : -1;
+        }
+        v->fim[m] = found;
     }
     return 0;
 }
@@ -515,7 +576,8 @@ fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)
         return NULL;
     }
     if (load_kind(v, g, e) != 0 || load_pieces(v, g, e) != 0 || load_types(v, g, e) != 0 ||
-        loaders[v->kind](v, g, e) != 0 || load_specials(v, g, e) != 0 || mark_tokens(v, g, e) != 0)
+        loaders[v->kind](v, g, e) != 0 || load_specials(v, g, e) != 0 || mark_tokens(v, g, e) != 0 ||
+        find_fim(v, g, e) != 0)
         goto fail;
     return v;
 fail:
