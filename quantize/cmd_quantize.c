@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,9 +23,10 @@ typedef struct {
     fy_opt_list tensor_types;
     const char *imatrix, *split_max_size;
     int64_t n_threads;
-    const char *report;
+    const char *report, *part;
+    int64_t finish;
     int recipe, output_type, embedding_type;
-    bool pure, fit, allow_requantize, resume, dry_run, json, quiet, verbose;
+    bool pure, fit, transpose_down, allow_requantize, resume, dry_run, json, quiet, verbose;
 } options;
 
 #define TYPES FY_ROW_TYPES "|" FY_MIXTURES
@@ -60,6 +62,11 @@ static const fy_opt opts[] = {
                  "bytes are no longer those of ggml."),
     FY_LINE_FLAG("Quality", "allow-requantize", allow_requantize,
                  "Quantize what is quantized already, through f32: the errors add up."),
+    FY_LINE_FLAG(
+        "Output", "transpose-down", transpose_down,
+        "Store the down matrices of feed-forward networks transposed (ffn_down_t), a row for "
+        "each neuron, so that decoding does not read those of neurons that are 0. Of models "
+        "with a ReLU activation, from an f32, f16 or bf16 file (docs/sparse.md)."),
     FY_LINE_STR(
         "Output", "split-max-size", "N(M|G)", split_max_size,
         "Split the model over files OUT-00001-of-0000N.gguf, each with at most so many bytes "
@@ -73,6 +80,7 @@ static const fy_opt opts[] = {
      .help = "Resume an interrupted quantization, if the input, the options and "
              "the program are the same; =no begins again, and leaves nothing when it is "
              "interrupted."},
+    FY_ROWS_PARTS,
     FY_LINE_FLAG("Output", "dry-run", dry_run,
                  "Print the plan, tensor by tensor, and write nothing. Exit status 6: there is too "
                  "little space."),
@@ -107,6 +115,8 @@ static void put_why(const fy_requant_tensor *t, fy_str *s)
     }
     if (t->requantized)
         fy_str_printf(s, "%squantized again", comma);
+    if (t->transposed)
+        fy_str_printf(s, "%stransposed, as ffn_down_t", comma);
 }
 
 static void put_row(const fy_requant *q, size_t i, fy_str *s)
@@ -141,7 +151,20 @@ static void put_end(const fy_requant *q, const char *out, fy_str *s)
         fy_str_printf(s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(w));
 }
 
-static int print_plan(const fy_requant *q, const char *out, fy_err *e)
+static int put_parts(fy_requant *q, fy_str *s, fy_err *e)
+{
+    const uint32_t n = q->p.parts->part.n;
+    uint64_t *work = n > 0 ? calloc(n, sizeof *work) : NULL;
+    if (n > 0 && work == NULL)
+        return fy_nomem(e);
+    const int rc = n > 0 ? fy_requant_shares(q, n, work, e) : 0;
+    if (rc == 0 && n > 0)
+        fy_part_show(work, n, -1, s);
+    free(work);
+    return rc;
+}
+
+static int print_plan(fy_requant *q, const char *out, fy_err *e)
 {
     fy_str s = {0};
     uint64_t space;
@@ -149,7 +172,7 @@ static int print_plan(const fy_requant *q, const char *out, fy_err *e)
     for (size_t i = 0; i < q->stats.n_tensors; i++)
         put_row(q, i, &s);
     put_end(q, out, &s);
-    if (fy_stdout_text(&s, e) != 0)
+    if (put_parts(q, &s, e) != 0 || fy_stdout_text(&s, e) != 0)
         return -1;
     if (fy_file_space(out, &space, NULL) == 0)
         fy_log(FY_LOG_INFO, "free space there: %.1f MB", (double)space * 1e-6);
@@ -351,6 +374,8 @@ static int write_file(fy_requant *q, const options *o, shown_report *shown, fy_e
     fy_show_end(&progress);
     const double seconds = fy_now_s() - begin;
     fy_pool_free(pool);
+    if (rc == 0 && q->p.parts->part.n > 0)
+        return fy_part_say_done(q->p.parts, shown->out, seconds);
     if (rc == 0) {
         say_end(q, shown->out, seconds);
         rc = show_report(q, shown, e);
@@ -364,6 +389,8 @@ static int check_options(const options *o, fy_err *e)
 {
     if (o->pure && o->recipe == FY_RECIPE_LLAMA)
         return fy_fail(e, FY_EARG, "--pure and --recipe llama: expected one of them");
+    if ((o->part != NULL || o->finish > 0) && (o->report != NULL || o->json))
+        return fy_fail(e, FY_EARG, "--part and --finish have no --report and no --json");
     if (o->report != NULL && o->dry_run)
         return fy_fail(e, FY_EARG, "--report measures what --dry-run does not do");
     if (o->report != NULL && o->json && strcmp(o->report, "-") == 0)
@@ -397,6 +424,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         return fy_fail(e, FY_EARG, "too many arguments: threads are given as -t %s",
                        fy_quote(extra, sizeof extra, fy_span_of(args[3])));
     const char *in = args[0], *out = args[1];
+    fy_part_options parts;
     fy_type output_type, embedding_type;
     fy_requant_params p = {
         .output_type = fy_chosen_type(FY_ROW_TYPES, o->output_type, &output_type),
@@ -405,15 +433,20 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .n_tensor_types = o->tensor_types.n,
         .imatrix = o->imatrix,
         .fit = o->fit,
+        .transpose_down = o->transpose_down,
         .allow_requantize = o->allow_requantize,
+        .parts = &parts,
         .resume = o->resume,
     };
-    if (check_options(o, e) != 0 || choose_type(o, args[2], &p.file, e) != 0 ||
+    if (fy_part_options_read(o->part, o->finish, &parts, e) != 0 || check_options(o, e) != 0 ||
+        choose_type(o, args[2], &p.file, e) != 0 ||
         fy_split_size(o->split_max_size, &p.split_bytes, e) != 0)
         return -1;
     fy_requant *q = fy_requant_open(in, &p, e);
-    if (q == NULL)
+    if (q == NULL) {
+        fy_part_options_release(&parts);
         return -1;
+    }
     warn_fallbacks(q);
     warn_requantized(q);
     shown_report shown = {.in = in, .out = out, .file = o->report};
@@ -421,6 +454,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
                    : o->json   ? print_json(q, out, -1, e)
                                : print_plan(q, out, e);
     fy_requant_close(q);
+    fy_part_options_release(&parts);
     return rc;
 }
 
@@ -433,25 +467,27 @@ const fy_verb fy_verb_quantize = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
-    .description =
-        "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
-        "q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K or q6_K; or as one of llama-quantize's "
-        "mixtures q4_K_M, q4_K_S, q5_K_M, q5_K_S (and q6_K). Norms, biases "
-        "and other small tensors keep their type, all metadata is kept. The bytes equal "
-        "those of ggml's reference "
-        "quantizers, on every CPU and for any number of threads.\n\n"
-        "A matrix whose rows are not a multiple of 256 elements becomes q5_0 instead of "
-        "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are not a "
-        "multiple of 32 f16. A file that is quantized already can be turned into f32, "
-        "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
-        "that are not finite are refused with their place.\n\n"
-        "The same input and options give the same bytes, interrupted on the way or not. "
-        "IN.gguf of a split model is its first file.\n\n"
-        "On a terminal (and with --verbose) a table shows what every layer loses: the "
-        "root of the mean squared error relative to that of the values, the same as "
-        "signal to noise in dB, and the share of values beyond the reach of their "
-        "block. It is gathered as the file is written, which takes longer for it: "
-        "--quiet leaves it out.",
+    .description = "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
+                   "q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K, q6_K, q2_K, q3_K, iq4_nl or mxfp4; "
+                   "or as one of llama-quantize's "
+                   "mixtures q4_K_M, q4_K_S, q5_K_M, q5_K_S, q3_K_M, q3_K_S, q3_K_L, mxfp4_moe "
+                   "(and q2_K and q6_K). Norms, biases "
+                   "and other small tensors keep their type, all metadata is kept. The bytes equal "
+                   "those of ggml's reference "
+                   "quantizers, on every CPU and for any number of threads.\n\n"
+                   "A matrix whose rows are not a multiple of 256 elements becomes q5_0 instead of "
+                   "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K, q4_0 instead of q2_K and "
+                   "q3_K; one whose rows are not a "
+                   "multiple of 32 f16. A file that is quantized already can be turned into f32, "
+                   "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
+                   "that are not finite are refused with their place.\n\n"
+                   "The same input and options give the same bytes, interrupted on the way or not. "
+                   "IN.gguf of a split model is its first file.\n\n"
+                   "On a terminal (and with --verbose) a table shows what every layer loses: the "
+                   "root of the mean squared error relative to that of the values, the same as "
+                   "signal to noise in dB, and the share of values beyond the reach of their "
+                   "block. It is gathered as the file is written, which takes longer for it: "
+                   "--quiet leaves it out.",
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
                 "# as llama-quantize's Q4_K_M\n"
                 "ferry quantize model-f16.gguf model.gguf Q4_K_M\n"

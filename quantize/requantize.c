@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "arch/arch.h"
 #include "base/types.h"
 #include "format/gguf.h"
 #include "format/write_journal.h"
@@ -100,10 +101,16 @@ static int check_conversion(const fy_requant *q, fy_requant_tensor *t, fy_err *e
 {
     char shown[FY_QUOTE_BYTES];
     const char *from = fy_type_name(t->from->type);
+    fy_quote(shown, sizeof shown, t->from->name);
+    if (t->transposed && is_quantized(t->from->type))
+        return fy_fail(
+            e, FY_EUNSUPPORTED,
+            "tensor '%s' is %s: blocks lie along its rows, which --transpose-down turns; "
+            "start from the f32, f16 or bf16 file",
+            shown, from);
     if (t->from->type == t->to)
         return 0;
     t->requantized = is_quantized(t->from->type) && is_quantized(t->to);
-    fy_quote(shown, sizeof shown, t->from->name);
     if (t->requantized && !q->p.allow_requantize)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' is %s already: quantizing it again to %s would only lose "
@@ -134,6 +141,63 @@ static int choose_types(fy_requant *q, fy_type_item *items, size_t n, fy_err *e)
     return rc;
 }
 
+/* --- transposition --------------------------------------------------------------------------- */
+
+#define DOWN   ".ffn_down."
+#define DOWN_T ".ffn_down_t."
+
+static bool has_part(fy_span name, const char *part)
+{
+    return memmem(name.ptr, name.len, part, strlen(part)) != NULL;
+}
+
+/* Which tensors get a row for each neuron. Refused where no neuron could be left out, and where
+ * there is nothing to transpose. */
+static int plan_transposed(fy_requant *q, fy_err *e)
+{
+    const fy_family *f = fy_family_of_file(q->in);
+    fy_hparams hp;
+    size_t n = 0;
+    if (!q->p.transpose_down)
+        return 0;
+    if (f == NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "--transpose-down: the model's architecture is not known, so neither is its "
+                       "activation");
+    if (fy_hparams_from_gguf(q->in, f, &hp, e) != 0)
+        return -1;
+    const bool gated = fy_gguf_tensor_find(q->in, "blk.0.ffn_gate.weight") != NULL;
+    if (fy_row_by_neuron(f, FY_T_FFN_DOWN) == NULL || !fy_act_makes_zeros(hp.act, gated))
+        return fy_fail(
+            e, FY_EUNSUPPORTED,
+            "--transpose-down: %s, whose activations are hardly ever exactly 0: no neuron "
+            "could be left out",
+            fy_act_name(hp.act));
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        fy_requant_tensor *t = &q->tensors[i];
+        t->transposed = t->from->n_dims == 2 && fy_span_ends(t->from->name, DOWN "weight");
+        n += t->transposed;
+    }
+    return n > 0
+               ? 0
+               : fy_fail(e, FY_EUNSUPPORTED, "--transpose-down: no tensor blk.N.ffn_down.weight%s",
+                         fy_gguf_tensor_find(q->in, "blk.0.ffn_down_t.weight") != NULL
+                             ? "; ffn_down_t is there already"
+                             : "");
+}
+
+/* As the tensor is called in the output. */
+static void put_name(const fy_requant *q, const fy_requant_tensor *t,
+                     char out[FY_GGUF_MAX_NAME + 8])
+{
+    const fy_span name = t->from->name;
+    const char *at = q->p.transpose_down ? memmem(name.ptr, name.len, DOWN, strlen(DOWN)) : NULL;
+    const size_t head = at != NULL ? (size_t)(at - name.ptr) : name.len,
+                 rest = at != NULL ? head + strlen(DOWN) : name.len;
+    snprintf(out, FY_GGUF_MAX_NAME + 8, "%.*s%s%.*s", (int)head, name.ptr, at != NULL ? DOWN_T : "",
+             (int)(name.len - rest), name.ptr + rest);
+}
+
 static int plan_types(fy_requant *q, fy_err *e)
 {
     const size_t n = fy_gguf_n_tensors(q->in);
@@ -143,25 +207,28 @@ static int plan_types(fy_requant *q, fy_err *e)
         free(items);
         return fy_nomem(e);
     }
+    q->stats.n_tensors = n;
+    for (size_t i = 0; i < n; i++)
+        q->tensors[i].from = fy_gguf_tensor_at(q->in, i);
+    int rc = plan_transposed(q, e);
     for (size_t i = 0; i < n; i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, i);
+        const fy_gguf_tensor *t = q->tensors[i].from;
         const bool matrix = fy_recipe_is_matrix(t);
         items[i] = (fy_type_item){.name = t->name,
-                                  .ne0 = t->ne[0],
+                                  .ne0 = t->ne[q->tensors[i].transposed],
                                   .matrix = matrix,
                                   .type = matrix ? q->p.file.type : t->type};
     }
-    int rc = choose_types(q, items, n, e);
+    if (rc == 0)
+        rc = choose_types(q, items, n, e);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        q->tensors[i] = (fy_requant_tensor){.from = fy_gguf_tensor_at(q->in, i),
-                                            .to = items[i].type,
-                                            .wanted = items[i].wanted,
-                                            .why = items[i].why};
+        q->tensors[i].to = items[i].type;
+        q->tensors[i].wanted = items[i].wanted;
+        q->tensors[i].why = items[i].why;
         q->stats.n_matrices += items[i].matrix && items[i].type == q->p.file.type;
         q->stats.bytes_in += q->tensors[i].from->bytes;
         rc = check_conversion(q, &q->tensors[i], e);
     }
-    q->stats.n_tensors = n;
     free(items);
     return rc;
 }
@@ -199,10 +266,21 @@ static bool may_be_without(fy_span name)
     return fy_llama_is_embedding(name) || fy_llama_is_output(name);
 }
 
+/* What has a row for each neuron: its columns are the embedding, of which no product says how much
+ * they count. */
+static bool is_by_neuron(const fy_requant_tensor *t)
+{
+    return t->transposed || has_part(t->from->name, DOWN_T);
+}
+
 static int find_one(const fy_requant *q, fy_requant_tensor *t, names *missing, names *without,
                     fy_err *e)
 {
     fy_err why = {0};
+    if (is_by_neuron(t)) {
+        add_name(without, t->from->name);
+        return 0;
+    }
     t->importance =
         fy_imatrix_find(q->imatrix, t->from->name, t->from->ne[0], t->from->ne[2], &why);
     if (t->importance != NULL)
@@ -271,10 +349,15 @@ static int plan_tensors(fy_requant *q, fy_err *e)
         return -1;
     for (size_t i = 0; i < q->stats.n_tensors; i++) {
         const fy_requant_tensor *t = &q->tensors[i];
-        char name[FY_GGUF_MAX_NAME + 1];
-        memcpy(name, t->from->name.ptr, t->from->name.len);
-        name[t->from->name.len] = '\0';
-        if (fy_gguf_add_tensor(q->w, name, t->to, t->from->n_dims, t->from->ne, e) < 0)
+        char name[FY_GGUF_MAX_NAME + 8];
+        uint64_t ne[FY_GGUF_MAX_DIMS];
+        put_name(q, t, name);
+        memcpy(ne, t->from->ne, sizeof ne);
+        if (t->transposed) {
+            ne[0] = t->from->ne[1];
+            ne[1] = t->from->ne[0];
+        }
+        if (fy_gguf_add_tensor(q->w, name, t->to, t->from->n_dims, ne, e) < 0)
             return -1;
     }
     return 0;
@@ -285,6 +368,8 @@ static int plan(fy_requant *q, fy_err *e)
     q->w = fy_gguf_writer_new(e);
     if (q->w == NULL)
         return -1;
+    if (fy_gguf_is_powerinfer(q->in))
+        fy_gguf_writer_powerinfer(q->w);
     if (plan_keys(q, e) != 0 || plan_types(q, e) != 0 || plan_tensors(q, e) != 0)
         return e != NULL && e->code == FY_EARG ? -1 : fy_ctx(e, "%s", fy_gguf_path(q->in));
     return q->imatrix != NULL ? find_importance(q, e) : 0;
@@ -401,6 +486,61 @@ static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint6
     return 0;
 }
 
+enum { TURN_ROWS = 64, TURN_COLS = 256 /* a multiple of every block */ };
+
+/* Rows [row, row + n) of a transposed tensor, n <= TURN_ROWS: columns of the source, a run of its
+ * rows at a time. sums: as of convert_row. */
+static int convert_turned(const fy_requant *q, const fy_requant_tensor *plan, uint64_t row,
+                          uint64_t n, uint8_t *out, fy_error_sums *sums, fy_err *e)
+{
+    const fy_gguf_tensor *t = plan->from;
+    const uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]), width = t->ne[1],
+                   to_bytes = fy_type_row_bytes(plan->to, width);
+    const fy_encode_options how = {.fit = q->p.fit};
+    float x[TURN_ROWS], tile[TURN_ROWS][TURN_COLS];
+    for (uint64_t at = 0; at < width; at += TURN_COLS) {
+        const uint64_t cols = width - at < TURN_COLS ? width - at : TURN_COLS;
+        for (uint64_t c = 0; c < cols; c++) {
+            fy_row_decode(&q->kernels, t->type, x,
+                          t->data + (at + c) * from_bytes + fy_type_row_bytes(t->type, row),
+                          (int64_t)n);
+            for (uint64_t r = 0; r < n; r++)
+                tile[r][c] = x[r];
+        }
+        for (uint64_t r = 0; r < n; r++) {
+            uint8_t *to = out + r * to_bytes + fy_type_row_bytes(plan->to, at);
+            fy_row_fault fault = {0};
+            if (fy_row_encode(&q->kernels, plan->to, to, tile[r], (int64_t)cols, &how, &fault) != 0)
+                return report_fault(t, plan->to, at + (uint64_t)fault.index, row + r, &fault, e);
+            if (sums != NULL)
+                fy_row_error(&q->kernels, plan->to, sums, tile[r], to, (int64_t)cols);
+        }
+    }
+    return 0;
+}
+
+/* The last rows of a tensor let go of the whole source, all of whose rows each of them has read. */
+static int fill_turned(fy_requant *q, size_t i, uint64_t row, uint64_t n_rows, uint8_t *out,
+                       fy_err *e)
+{
+    const fy_requant_tensor *plan = &q->tensors[i];
+    const fy_gguf_tensor *t = plan->from;
+    const uint64_t to_bytes = fy_type_row_bytes(plan->to, t->ne[1]), first = row,
+                   end = row + n_rows;
+    const bool measured = q->report != NULL && fy_quant_is_lossy(t->type, plan->to);
+    fy_error_sums sums = {0};
+    for (uint64_t n; row < end; row += n, out += n * to_bytes) {
+        n = end - row < TURN_ROWS ? end - row : TURN_ROWS;
+        if (convert_turned(q, plan, row, n, out, measured ? &sums : NULL, e) != 0)
+            return -1;
+    }
+    if (measured && fy_quant_report_add(q->report, i, first, &sums, e) != 0)
+        return -1;
+    if (end == t->ne[0])
+        fy_gguf_drop(q->in, t, 0, t->bytes);
+    return 0;
+}
+
 /* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
  * are found. What is quantized or no float is copied. */
 int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
@@ -413,6 +553,8 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
     const fy_type to = plan->to;
     if (row == 0)
         fy_rss_anon_most(&q->peak_anon);
+    if (plan->transposed)
+        return fill_turned(q, (size_t)i, row, n_rows, out, e);
     uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
              to_bytes = fy_type_row_bytes(to, t->ne[0]);
     if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
@@ -473,31 +615,79 @@ static int check_distinct(const fy_requant *q, const char *out, fy_err *e)
 }
 
 /* What the bytes depend on besides keys and types. */
-static int identify(const fy_requant *q, fy_str *out, fy_err *e)
+static int identify(const fy_requant *q, fy_identity_kind kind, fy_str *out, fy_err *e)
 {
-    int rc = fy_identity_program(out, e);
+    int rc = fy_identity_program(out, kind, e);
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(q->in); i++)
-        rc = fy_identity_file(out, "source", fy_gguf_file_path(q->in, i), e);
+        rc = fy_identity_file(out, kind, "source", fy_gguf_file_path(q->in, i), e);
     if (rc == 0 && q->p.imatrix != NULL)
-        rc = fy_identity_file(out, "imatrix", q->p.imatrix, e);
+        rc = fy_identity_file(out, kind, "imatrix", q->p.imatrix, e);
     if (q->p.fit)
         fy_str_puts(out, "--fit\n");
     return rc != 0 ? -1 : out->oom ? fy_nomem(e) : 0;
 }
 
-int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
-                     fy_err *e)
+/* Bytes that each tensor is made from: [n_tensors]; the caller frees them. */
+static uint64_t *read_bytes(const fy_requant *q, fy_err *e)
+{
+    const size_t n = q->stats.n_tensors;
+    uint64_t *bytes = malloc((n > 0 ? n : 1) * sizeof *bytes);
+    for (size_t i = 0; bytes != NULL && i < n; i++)
+        bytes[i] = q->tensors[i].from->bytes;
+    if (bytes == NULL)
+        fy_nomem(e);
+    return bytes;
+}
+
+int fy_requant_shares(fy_requant *q, uint32_t n, uint64_t *work, fy_err *e)
+{
+    uint64_t *bytes = read_bytes(q, e);
+    const fy_gguf_parts parts = {.part = {1, n}, .read_bytes = bytes};
+    const int rc = bytes != NULL ? fy_gguf_parts_work(q->w, &parts, work, e) : -1;
+    free(bytes);
+    return rc;
+}
+
+static int write_part(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
+                      fy_err *e)
+{
+    const fy_part_options *o = q->p.parts;
+    fy_str lines = {0};
+    uint64_t *bytes = read_bytes(q, e);
+    int rc = bytes != NULL ? identify(q, FY_IDENTITY_ANYWHERE, &lines, e) : -1;
+    const fy_gguf_parts parts = {.part = o->part,
+                                 .identity = {lines.ptr, lines.len},
+                                 .read_bytes = bytes,
+                                 .command = fy_str_z(&o->command)};
+    if (rc == 0)
+        rc = o->finishes
+                 ? fy_gguf_write_finish(q->w, out, &parts, e)
+                 : fy_gguf_write_part(q->w, out, &parts, fy_requant_fill, q, pool, progress, e);
+    fy_str_release(&lines);
+    free(bytes);
+    return rc;
+}
+
+static int write_whole(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
+                       fy_err *e)
 {
     fy_str lines = {0};
-    if (check_distinct(q, out, e) != 0)
-        return -1;
-    int rc = q->p.resume ? identify(q, &lines, e) : 0;
+    int rc = q->p.resume ? identify(q, FY_IDENTITY_HERE, &lines, e) : 0;
     if (rc == 0)
         rc = q->p.resume ? fy_gguf_write_resumed(q->w, out, (fy_span){lines.ptr, lines.len},
                                                  fy_requant_fill, q, pool, progress, e)
                          : fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e);
     fy_str_release(&lines);
-    if (rc != 0)
-        return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", fy_gguf_path(q->in)) : -1;
-    return 0;
+    return rc;
+}
+
+int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
+                     fy_err *e)
+{
+    if (check_distinct(q, out, e) != 0)
+        return -1;
+    const bool parts = q->p.parts != NULL && q->p.parts->part.n > 0;
+    if ((parts ? write_part : write_whole)(q, out, pool, progress, e) == 0)
+        return 0;
+    return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", fy_gguf_path(q->in)) : -1;
 }

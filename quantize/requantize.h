@@ -17,6 +17,7 @@
 #include "format/gguf_write.h"
 #include "format/imatrix.h"
 #include "policy/type_policy.h"
+#include "cli/part_options.h"
 #include "quantize/quant_report.h"
 
 /* What is to be done; all views, which have to stay. All zeros but the file's type: pure, one file.
@@ -28,8 +29,10 @@ typedef struct {
     size_t n_tensor_types;
     const char *imatrix;   /* path of an importance matrix; NULL: none */
     bool fit;              /* fy_encode_options */
+    bool transpose_down;   /* ffn_down becomes ffn_down_t */
     bool allow_requantize; /* of quantized tensors into another quantized type */
     uint64_t split_bytes;  /* fy_gguf_writer_split */
+    const fy_part_options *parts; /* NULL, or n is 0: the whole file is written */
     bool resume; /* resume what an interrupted process has left, and keep it when interrupted */
 } fy_requant_params;
 
@@ -39,6 +42,7 @@ typedef struct {
     fy_type to;
     fy_type wanted; /* another than `to`: its blocks do not divide the rows */
     fy_type_why why;
+    bool transposed; /* ffn_down becomes ffn_down_t: a row for each neuron */
     bool requantized;                   /* quantized already, and now in another quantized type */
     const fy_imatrix_entry *importance; /* for ne[0] columns of ne[2] matrices; view; NULL: none */
 } fy_requant_tensor;
@@ -74,7 +78,9 @@ fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_par
  * which it may. */
 int fy_requant_measure(fy_requant *q, fy_err *e);
 
-/* Writes the planned file. `out` must not be the input. The bytes depend neither on the pool nor on
+/* What each part of the work reads and writes: [n] bytes. */
+int fy_requant_shares(fy_requant *q, uint32_t n, uint64_t *work, fy_err *e);
+/* Writes the planned file, or its part. `out` must not be the input. The bytes depend neither on the pool nor on
  * whether it was interrupted on the way. A value that is not finite, or not finite in the new type,
  * is FY_EFORMAT and names tensor, row and element. */
 int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,

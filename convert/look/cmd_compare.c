@@ -1,6 +1,6 @@
 /* ferry compare: opens two models, chooses the names under which they are compared, pairs their
- * tensors, and judges the result. Values are compared in compare_values.c, keys and vocabularies in
- * compare_keys.c; compare_show.c prints. */
+ * tensors, and judges the result. Values are compared in compare_values.c, by parts of the work in
+ * compare_parts.c, keys and vocabularies in compare_keys.c; compare_show.c prints. */
 #include "convert/look/compare.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -155,23 +156,32 @@ static bool same_shape(const fy_source_tensor *a, const fy_source_tensor *b)
            memcmp(a->shape + i, b->shape + k, (a->rank - i) * sizeof a->shape[0]) == 0;
 }
 
+static void mark_shapes(fy_comparison *c)
+{
+    for (size_t i = 0; i < c->n_pairs; i++) {
+        fy_tensor_pair *pair = &c->pairs[i];
+        if (pair->a != NULL && pair->b != NULL)
+            pair->state = same_shape(pair->a, pair->b) ? FY_PAIR_EQUAL : FY_PAIR_SHAPE;
+    }
+}
+
 static int compare_tensors(fy_comparison *c, const fy_compare_params *p, fy_err *e)
 {
     for (size_t i = 0; i < c->n_pairs; i++) {
         fy_tensor_pair *pair = &c->pairs[i];
-        if (pair->a != NULL && pair->b != NULL) {
-            if (!same_shape(pair->a, pair->b))
-                pair->state = FY_PAIR_SHAPE;
-            else if (fy_compare_values(c->a, c->b, pair, p, e) != 0)
-                return -1;
-        }
-        c->n_of[pair->state]++;
+        if (fy_compare_has_values(pair) && fy_compare_values(c->a, c->b, pair, p, e) != 0)
+            return -1;
         if (pair->a != NULL)
             fy_progress_add(p->progress, pair->a->bytes);
         if (fy_check_interrupt(e) != 0)
             return -1;
     }
     return 0;
+}
+
+static bool in_parts(const fy_compare_params *p)
+{
+    return p->parts != NULL && p->parts->part.n > 0;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -214,7 +224,14 @@ static int compare_all(fy_comparison *c, const regex_t *pattern, const fy_compar
                        p->pattern);
     if (pattern == NULL)
         choose_keys(c);
-    if (compare_tensors(c, p, e) != 0 || (c->keys_a != NULL && fy_compare_keys(c, e) != 0))
+    mark_shapes(c);
+    if ((in_parts(p) ? fy_compare_in_parts(c, p, e) : compare_tensors(c, p, e)) != 0)
+        return -1;
+    if (in_parts(p) && !p->parts->finishes)
+        return 0;
+    for (size_t i = 0; i < c->n_pairs; i++)
+        c->n_of[c->pairs[i].state]++;
+    if (c->keys_a != NULL && fy_compare_keys(c, e) != 0)
         return -1;
     if (c->n_pairs > 1)
         qsort(c->pairs, c->n_pairs, sizeof *c->pairs, by_badness);
@@ -262,16 +279,17 @@ void fy_comparison_release(fy_comparison *c)
     free(c->pairs);
     free(c->keys);
     free(c->vocab);
+    fy_str_release(&c->parts);
     *c = (fy_comparison){0};
 }
 
 /* --- the verb -------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *pattern;
+    const char *pattern, *part;
     double tolerance;
     bool all, json, quiet, verbose;
-    int64_t n_threads;
+    int64_t n_threads, finish;
 } options;
 
 static const fy_opt opts[] = {
@@ -305,6 +323,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, json),
      .help = "Write one JSON object instead of tables."},
+    FY_ROWS_PARTS,
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -350,27 +369,47 @@ static int fail_verdict(const fy_comparison *c, fy_err *e)
     return -1;
 }
 
+static int show_result(const options *o, const fy_comparison *c, fy_err *e)
+{
+    if (show(o, c, e) != 0)
+        return -1;
+    return c->within ? 0 : fail_verdict(c, e);
+}
+
+static int compare(const options *o, const fy_part_options *parts, char **args, fy_pool *pool,
+                   fy_err *e)
+{
+    fy_comparison c;
+    fy_progress progress;
+    const double begin = fy_now_s();
+    const fy_compare_params p = {.pattern = o->pattern,
+                                 .tolerance = o->tolerance,
+                                 .pool = pool,
+                                 .progress = &progress,
+                                 .parts = parts};
+    fy_show_begin(&progress, "comparing", 0);
+    int rc = fy_compare(args[0], args[1], &p, &c, e);
+    fy_show_end(&progress);
+    if (rc == 0 && parts->part.n > 0)
+        fy_part_say_done(parts, fy_str_z(&c.parts), fy_now_s() - begin);
+    if (rc == 0 && (parts->part.n == 0 || parts->finishes))
+        rc = show_result(o, &c, e);
+    fy_comparison_release(&c);
+    return rc;
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
-    fy_comparison c;
-    fy_progress progress;
+    fy_part_options parts;
     (void)n_args;
+    if (fy_part_options_read(o->part, o->finish, &parts, e) != 0)
+        return -1;
     int n = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads();
     fy_pool *pool = fy_pool_new(n, e);
-    if (pool == NULL)
-        return -1;
-    fy_show_begin(&progress, "comparing", 0);
-    fy_compare_params p = {
-        .pattern = o->pattern, .tolerance = o->tolerance, .pool = pool, .progress = &progress};
-    int rc = fy_compare(args[0], args[1], &p, &c, e);
-    fy_show_end(&progress);
-    if (rc == 0)
-        rc = show(o, &c, e);
-    if (rc == 0 && !c.within)
-        rc = fail_verdict(&c, e);
-    fy_comparison_release(&c);
+    const int rc = pool != NULL ? compare(o, &parts, args, pool, e) : -1;
     fy_pool_free(pool);
+    fy_part_options_release(&parts);
     return rc;
 }
 
@@ -399,6 +438,8 @@ const fy_verb fy_verb_compare = {
         "its storage (general.* but the architecture and the sampler's defaults, quantize.*, "
         "split.*, integers of the same value in another width) do not count. Vocabularies are "
         "compared entry by entry.\n\n"
+        "--part and --finish cut the comparison by tensors for several machines "
+        "(docs/parts.md).\n\n"
         "The exit status is 0 when all that counts is equal, or within --tolerance, and 4 "
         "otherwise.",
     .examples = "# is the quantized file still the model?\n"

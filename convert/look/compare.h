@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "cli/part_options.h"
 #include "convert/look/model_source.h"
 #include "convert/write/planned_gguf.h"
 #include "kernels/kernels.h"
@@ -28,7 +29,8 @@ typedef struct {
                             neither keys nor vocabulary; NULL: all */
     double tolerance;    /* largest relative difference that is no failure */
     fy_pool *pool;
-    fy_progress *progress; /* counts bytes of A; may be NULL */
+    fy_progress *progress;        /* counts bytes of A; may be NULL */
+    const fy_part_options *parts; /* which tensors; NULL: all */
 } fy_compare_params;
 
 /* How far the values of two tensors are apart. Two values are the same when they are equal or both
@@ -101,11 +103,13 @@ typedef struct {
     size_t n_vocab;
     bool has_vocab; /* both models have one, and they were compared */
     double tolerance;
-    bool equal;  /* all that was compared, but keys of provenance */
-    bool within; /* the same, as far as the tolerance goes */
+    bool equal;   /* all that was compared, but keys of provenance */
+    bool within;  /* the same, as far as the tolerance goes */
+    fy_str parts; /* owned: where parts keep what they found */
 } fy_comparison;
 
-/* 0 when the two could be compared, whatever came out. fy_comparison_release in either case. */
+/* 0 when the two could be compared, whatever came out. fy_comparison_release in either case. Of a
+ * part only `parts` is to be used: what came out is in its file. */
 int fy_compare(const char *a, const char *b, const fy_compare_params *p, fy_comparison *out,
                fy_err *e);
 void fy_comparison_release(fy_comparison *c);
@@ -113,6 +117,16 @@ void fy_comparison_release(fy_comparison *c);
 /* compare_values.c: fills in state, diff and why of a pair that both models have in one shape. */
 int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy_compare_params *p,
                       fy_err *e);
+/* By its values; what could be read. */
+void fy_compare_judge(fy_tensor_pair *pair, double tolerance);
+/* Both models have it, in one shape. */
+static inline bool fy_compare_has_values(const fy_tensor_pair *p)
+{
+    return p->a != NULL && p->b != NULL && p->state != FY_PAIR_SHAPE;
+}
+
+/* compare_parts.c: the values of one part, or of all parts as they have kept them. */
+int fy_compare_in_parts(fy_comparison *c, const fy_compare_params *p, fy_err *e);
 
 /* compare_keys.c: keys and vocabularies, of models that have some. */
 int fy_compare_keys(fy_comparison *c, fy_err *e);

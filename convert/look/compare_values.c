@@ -317,7 +317,7 @@ static int compare_unreadable(fy_tensor_pair *pair, uint64_t first, fy_err *e)
     return set_unread(pair, why, e);
 }
 
-static void judge(fy_tensor_pair *pair, double tolerance)
+void fy_compare_judge(fy_tensor_pair *pair, double tolerance)
 {
     const fy_tensor_diff *d = &pair->diff;
     pair->state = d->n_different == 0                       ? FY_PAIR_EQUAL
@@ -350,6 +350,6 @@ int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy
     if (compare_decoded(a, b, pair, p, e) != 0)
         return -1;
     if (pair->state != FY_PAIR_UNREAD)
-        judge(pair, p->tolerance);
+        fy_compare_judge(pair, p->tolerance);
     return 0;
 }

@@ -212,7 +212,14 @@ static void put_value(fy_str *out, const fy_listing *l, size_t k)
         fy_put_short_string(out, value);
         return;
     }
-    fy_kv_put(out, fy_gguf_kv_at(l->keys, k));
+    const fy_gguf_kv *kv = fy_gguf_kv_at(l->keys, k);
+    fy_kv_put(out, kv);
+    if (fy_span_is(kv->key, FY_KEY_FILE_TYPE) && kv->type == FY_KV_U32) {
+        const uint64_t ftype = (uint64_t)fy_gguf_int_at(kv, 0);
+        const char *name = fy_ftype_name(ftype);
+        if (name != NULL)
+            fy_str_printf(out, " (%s%s)", name, ftype & FY_FTYPE_GUESSED ? ", guessed" : "");
+    }
 }
 
 static void put_keys(fy_str *out, const fy_listing *l)

@@ -355,7 +355,7 @@ static int nothing_here(const char *dir, fy_err *e)
 {
     static const char layouts[] = "a PyTorch file of no layout that ferry knows (" FY_TORCH_SINGLE
                                   "; consolidated.00.pth with params.json; model_args inside, as "
-                                  "llama2.c)";
+                                  "llama2.c; RWKV's names)";
     static const struct {
         const char *begin, *end, *what;
     } kinds[] = {
@@ -539,7 +539,9 @@ fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e)
              : c->config.len > 0
                  ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
                  : fy_hf_config_open(config, path, e); /* reports that there is none */
-    if (rc == 0 && config->fp8)
+    if (rc == 0 && config->hp.wkv_head != 0)
+        fy_rwkv_measure(c, config->family, &config->hp);
+    if (rc == 0 && (config->fp8 || config->mxfp4))
         rc = fy_ckpt_pair_scales(c, config, e);
     return kept_if(c, rc == 0);
 }

@@ -4,7 +4,7 @@
  *   model.safetensors, pytorch_model.bin, or the shards that the index next to them names; in the
  *   single files, what wrappers of a training put in front of all names ("module.") is left out;
  *   consolidated.00.pth ... with params.json, as Meta publishes (parts are joined);
- *   one .pt or .pth file with model_args, as llama2.c trains.
+ *   one .pt or .pth file with model_args, as llama2.c trains, or with the tensors of RWKV.
  *
  * Opening reads headers only; data is mapped, never copied. Checked before open returns: shard
  * names are plain file names, every shard is there (all absent ones are named), each tensor of
@@ -52,14 +52,15 @@ typedef struct fy_ckpt_tensor {
     const fy_ckpt_part *parts;   /* view; joined along dimension `axis` */
     uint32_t n_parts, axis;
     bool plain; /* one part, row-major without gaps, nothing to add: data holds `bytes` in a row */
-    const struct fy_ckpt_tensor *scale; /* view: of FP8 blocks; NULL: none */
+    const struct fy_ckpt_tensor *scale; /* view: of FP8 blocks, or of MXFP4, which is F4 with a
+                                           scale for each 32 elements of a row; NULL: none */
     uint64_t scale_block[2];            /* rows and columns that share a scale */
     const struct fy_lora_delta *delta;  /* view: what adapters add to it; NULL: nothing */
 } fy_ckpt_tensor;
 
 typedef struct fy_ckpt fy_ckpt;
 
-/* `path`: a directory, or the one file of llama2.c. NULL on failure. */
+/* `path`: a directory, or the one file of llama2.c or RWKV. NULL on failure. */
 fy_ckpt *fy_ckpt_open(const char *path, fy_err *e);
 /* The tensors of one safetensors or PyTorch file, under the names that they have there. */
 fy_ckpt *fy_ckpt_open_file(const char *path, bool is_safetensors, fy_err *e);
@@ -84,7 +85,8 @@ bool fy_ckpt_rotates_neighbours(const fy_ckpt *c);
 
 /* --- the values of its tensors as f32, wherever and however they are stored (checkpoint_read.c) --- */
 
-/* Can its elements be read as numbers? F64, F32, F16, BF16, and FP8 E4M3 with its scale. */
+/* Can its elements be read as numbers? F64, F32, F16, BF16, and FP8 E4M3 and MXFP4 with their
+ * scales. */
 bool fy_ckpt_can_read(const fy_ckpt_tensor *t);
 
 /* out[n] = elements [first, first + n) of the tensor in row-major order; they must exist. */
@@ -107,9 +109,14 @@ bool fy_ckpt_same(const fy_ckpt_tensor *x, const fy_ckpt_tensor *y);
  * no infinities, 0x7F and 0xFF are NaN), as torch.float8_e4m3fn stores it. */
 void fy_fp8_e4m3_decode(float *y, const uint8_t *x, int64_t n);
 
+/* out: n elements from `first` on, whole blocks, of an MXFP4 tensor in the order of ggml's blocks.
+ * The numbers stay what they are. */
+void fy_ckpt_read_mxfp4(const fy_ckpt_tensor *t, uint64_t first, uint64_t n, fy_block_mxfp4 *out);
+
 /* Gives every FP8 matrix its scale: NAME_scale_inv, one for all of it or one for each block of
- * config->fp8_block, the last ones partial. A matrix without one, or with one of another shape, is
- * an error. */
+ * config->fp8_block, the last ones partial; and every NAME_blocks of MXFP4, U8 [.., n / 32, 16],
+ * its NAME_scales [.., n / 32], whereby it becomes F4 [.., n]. A matrix without one, or with one of
+ * another shape, is an error. */
 int fy_ckpt_pair_scales(fy_ckpt *c, const fy_hf_config *config, fy_err *e);
 
 #endif

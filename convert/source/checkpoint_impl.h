@@ -41,7 +41,15 @@ int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e);
 /* meta_checkpoint.c: are consolidated.00.pth ... with params.json there? */
 bool fy_meta_is_there(const char *dir);
 int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e);
-/* A file with model_args. */
+/* A file with model_args, or one of RWKV. */
 int fy_ckpt_open_llama2c(fy_ckpt *c, const char *path, fy_err *e);
+
+/* rwkv_checkpoint.c: are the tensors those of a model of RWKV? Then the opened file becomes the
+ * checkpoint. */
+bool fy_rwkv_is(const fy_torch *t);
+int fy_ckpt_take_rwkv(fy_ckpt *c, fy_err *e);
+/* Low ranks and the width of the channel mix are what the tensors have: config.json may say nothing
+ * about them, or what they would be by a formula. */
+void fy_rwkv_measure(const fy_ckpt *c, const fy_family *f, fy_hparams *hp);
 
 #endif

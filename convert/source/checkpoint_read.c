@@ -1,5 +1,5 @@
 /* The values of a checkpoint's tensors as f32: decodes every stored type, hides strides and joined
- * files, multiplies FP8 matrices by their scales, and adds what LoRA adapters change. */
+ * files, multiplies FP8 and MXFP4 matrices by their scales, and adds what LoRA adapters change. */
 #include "convert/source/checkpoint.h"
 
 #include <inttypes.h>
@@ -60,20 +60,107 @@ static int pair(fy_ckpt_tensor *t, const fy_ckpt_tensor *scale, const uint32_t b
     return 0;
 }
 
+/* --- MXFP4 ------------------------------------------------------------------------------------ */
+
+enum { BLOCK_BYTES = FY_QK / 2 };
+
+static bool is_blocks(const fy_ckpt_tensor *t)
+{
+    return t->dtype == FY_DT_U8 && fy_span_ends(t->name, "_blocks");
+}
+
+static bool is_mxfp4(const fy_ckpt_tensor *t)
+{
+    return t->dtype == FY_DT_F4 && t->scale != NULL;
+}
+
+static int pair_blocks(fy_ckpt_tensor *t, const fy_ckpt_tensor *scale, fy_err *e)
+{
+    char q[FY_QUOTE_BYTES];
+    const uint32_t n = t->rank;
+    fy_quote(q, sizeof q, t->name);
+    if (scale == NULL)
+        return fy_fail(e, FY_EFORMAT, "%s: '%s' is MXFP4, but there are no scales of that name",
+                       t->path, q);
+    bool good = n >= 2 && t->bytes > 0 && t->shape[n - 1] == BLOCK_BYTES && t->plain &&
+                scale->plain && scale->dtype == FY_DT_U8 && scale->rank == n - 1;
+    for (uint32_t d = 0; good && d + 1 < n; d++)
+        good = scale->shape[d] == t->shape[d];
+    if (!good)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: '%s' is not MXFP4 of [.., blocks, %d] bytes with a U8 scale for each "
+                       "block",
+                       t->path, q, BLOCK_BYTES);
+    t->dtype = FY_DT_F4;
+    t->shape[n - 2] *= FY_QK; /* twice the bytes, which are in a file */
+    t->shape[n - 1] = 0;
+    t->rank--;
+    t->plain = false; /* its bytes alone are not its values */
+    t->scale = scale;
+    return 0;
+}
+
+/* Block b: of the file the elements 2 j and 2 j + 1 are in byte j, of ggml j and j + 16. */
+static void read_block(const fy_ckpt_tensor *t, uint64_t b, fy_block_mxfp4 *out)
+{
+    const uint8_t *from = t->parts[0].data + b * BLOCK_BYTES;
+    out->e = t->scale->parts[0].data[b];
+    for (int j = 0; j < BLOCK_BYTES; j++) {
+        const int low = from[j / 2] >> j % 2 * 4 & 15;
+        const int high = from[j / 2 + BLOCK_BYTES / 2] >> j % 2 * 4 & 15;
+        out->qs[j] = (uint8_t)(low | high << 4);
+    }
+}
+
+void fy_ckpt_read_mxfp4(const fy_ckpt_tensor *t, uint64_t first, uint64_t n, fy_block_mxfp4 *out)
+{
+    for (uint64_t i = 0; i < n / FY_QK; i++)
+        read_block(t, first / FY_QK + i, &out[i]);
+}
+
+/* Any elements, as f32. */
+static void decode_mxfp4(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, uint64_t n,
+                         float *out)
+{
+    while (n > 0) {
+        fy_block_mxfp4 block;
+        float values[FY_QK];
+        const uint64_t at = first % FY_QK, m = FY_QK - at < n ? FY_QK - at : n;
+        read_block(t, first / FY_QK, &block);
+        k->decode_mxfp4(values, &block, FY_QK);
+        memcpy(out, values + at, m * sizeof *out);
+        first += m;
+        out += m;
+        n -= m;
+    }
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+/* NAME, less the ending that is replaced. */
+static const fy_ckpt_tensor *companion(const fy_ckpt *c, fy_span name, size_t less,
+                                       const char *ending, fy_str *scratch)
+{
+    fy_str_clear(scratch);
+    fy_str_add(scratch, name.ptr, name.len - less);
+    fy_str_puts(scratch, ending);
+    return scratch->oom ? NULL : fy_ckpt_find(c, (fy_span){scratch->ptr, scratch->len});
+}
+
 int fy_ckpt_pair_scales(fy_ckpt *c, const fy_hf_config *config, fy_err *e)
 {
     fy_str name = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->n_tensors; i++) {
         fy_ckpt_tensor *t = &c->tensors[i];
-        if (t->dtype != FY_DT_F8_E4M3)
-            continue;
-        fy_str_clear(&name);
-        fy_str_add(&name, t->name.ptr, t->name.len);
-        fy_str_puts(&name, "_scale_inv");
-        rc = name.oom
-                 ? fy_nomem(e)
-                 : pair(t, fy_ckpt_find(c, (fy_span){name.ptr, name.len}), config->fp8_block, e);
+        if (config->fp8 && t->dtype == FY_DT_F8_E4M3)
+            rc = pair(t, companion(c, t->name, 0, "_scale_inv", &name), config->fp8_block, e);
+        else if (config->mxfp4 && is_blocks(t))
+            rc = pair_blocks(t, companion(c, t->name, strlen("blocks"), "scales", &name), e);
+        else if (is_mxfp4(t)) /* a second time: tensors may have moved */
+            t->scale = companion(c, t->name, strlen("blocks"), "scales", &name);
+        if (name.oom)
+            rc = fy_nomem(e);
     }
     fy_str_release(&name);
     return rc;
@@ -86,6 +173,8 @@ enum { GATHER = 256 }; /* elements collected at a time where they do not lie sid
 bool fy_ckpt_can_read(const fy_ckpt_tensor *t)
 {
     fy_type type;
+    if (is_mxfp4(t))
+        return true;
     if (t->dtype == FY_DT_F8_E4M3)
         return t->scale != NULL && fy_ckpt_can_read(t->scale);
     return fy_dtype_to_type(t->dtype, &type) && fy_row_can_decode(type) &&
@@ -171,6 +260,10 @@ void fy_ckpt_read(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, 
                   float *out)
 {
     uint64_t size = fy_dtype_bits(t->dtype) / 8, width = row_length(t);
+    if (is_mxfp4(t)) {
+        decode_mxfp4(k, t, first, n, out);
+        return;
+    }
     if (t->plain && t->scale == NULL) {
         decode(k, t->dtype, t->parts[0].data + first * size, n, out);
         return;
@@ -232,6 +325,12 @@ static bool is_in_a_row(const fy_ckpt_tensor *t)
 void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n)
 {
     uint64_t size = fy_dtype_bits(t->dtype) / 8;
+    if (is_mxfp4(t)) {
+        const fy_ckpt_part *part = &t->parts[0];
+        fy_map_drop(part->map, (uint64_t)(part->data - part->map->data) + first / 2, n / 2);
+        fy_ckpt_drop(t->scale, first / FY_QK, n / FY_QK);
+        return;
+    }
     if (is_in_a_row(t)) {
         const fy_ckpt_part *part = &t->parts[0];
         fy_map_drop(part->map, (uint64_t)(part->data - part->map->data) + first * size, n * size);

@@ -13,8 +13,8 @@
 #include "convert/source/hf_config.h"
 
 /* The object that the text of a configuration is; what is something else is named where it can be
- * recognised. NULL on failure; released by json_decref. NaN and Infinity are null, with a warning that
- * names `name`; NULL: they are refused, for texts whose absent numbers have a default. */
+ * recognised. NULL on failure; released by json_decref. NaN and Infinity are null, with a warning
+ * that names `name`; NULL: they are refused, for texts whose absent numbers have a default. */
 json_t *fy_cfg_tree(const void *p, size_t n, const char *name, fy_err *e);
 /* The same of a file; messages name it. */
 json_t *fy_cfg_tree_of(const char *path, fy_err *e);
@@ -49,6 +49,16 @@ double fy_cfg_positive(const fy_cfg *s, const char *key, double absent);
  * keys; then theta, the rotated width and scaling. */
 void fy_hf_read_layers(fy_hf_config *c, const fy_cfg *s);
 void fy_hf_read_rope(fy_hf_config *c, const fy_cfg *s);
+/* hf_mamba.c: of the families that share a class with f, the one that the configuration is of; then
+ * what the mixers are and in which layers, after the plain keys. */
+const fy_family *fy_hf_variant(const fy_family *f, const fy_cfg *s);
+/* num_hidden_layers, where it is absent and the list of the layers says it. */
+void fy_hf_count_layers(fy_hf_config *c, const fy_cfg *s);
+void fy_hf_read_mamba(fy_hf_config *c, const fy_cfg *s);
+/* hf_delta.c: the same of families with gated delta nets. */
+void fy_hf_read_delta(fy_hf_config *c, const fy_cfg *s);
+/* hf_overrides.c: keys that hold for single layers; after the window, before the rotation. */
+void fy_hf_read_overrides(fy_hf_config *c, const fy_cfg *s);
 /* What read_rope can check only when everything is known. */
 int fy_hf_check_ramp(const fy_hparams *hp, fy_err *e);
 

@@ -89,11 +89,20 @@ static double apply(const fy_hparams *hp, fy_config_op op, double v)
         return hp->n_embd / v;
     case FY_OP_TIMES_10000:
         return v * 10000;
+    case FY_OP_GROUP_EPS:
+        return 1e-5 * v * v;
+    case FY_OP_TIMES_HEAD:
+        return hp->wkv_head != 0 ? v * hp->wkv_head : v;
     case FY_OP_CODEGEN_GROUPS:
         return v == 128 || v == 256 ? 8 : 4;
+    case FY_OP_ADD:
     case FY_OP_ONE_IF_TRUE:
     case FY_OP_FLAG:
     case FY_OP_ROUTER_IS_SOFTMAX:
+    case FY_OP_LFM2_WIDTH:
+    case FY_OP_SHARED_TWICE:
+    case FY_OP_GLOBAL_HEADS:
+    case FY_OP_SPARSITY:
     case FY_OP_SET:
         break;
     }
@@ -132,9 +141,13 @@ static void set_f32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
 static void set_u32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
                     const fy_hparam_row *row)
 {
-    uint32_t v = (uint32_t)key->absent;
-    if (read_value(s, key->key, row, &v) || key->absent != 0)
-        *(uint32_t *)(void *)((char *)&c->hp + key->field) = (uint32_t)apply(&c->hp, key->op, v);
+    uint32_t v = (uint32_t)key->absent, *field = (void *)((char *)&c->hp + key->field);
+    if (!read_value(s, key->key, row, &v) && key->absent == 0)
+        return;
+    const uint64_t sum = (uint64_t)*field + v;
+    *field = key->op != FY_OP_ADD ? (uint32_t)apply(&c->hp, key->op, v)
+             : sum < UINT32_MAX   ? (uint32_t)sum
+                                  : UINT32_MAX; /* refused with all that is out of range */
 }
 
 static void set_by_flag(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
@@ -146,22 +159,122 @@ static void set_by_flag(fy_hf_config *c, const fy_cfg *s, const fy_config_key *k
         return;
     if (key->op == FY_OP_ROUTER_IS_SOFTMAX)
         c->hp.gating = v ? FY_GATING_SOFTMAX : FY_GATING_SIGMOID;
-    else if (row->kind == FY_HP_BOOL)
+    else if (row->kind == FY_HP_BOOL || key->op == FY_OP_FLAG)
         *(bool *)field = v;
     else if (v)
         *(uint32_t *)field = 1;
 }
 
+static void adjust_width(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
+{
+    bool on = key->absent != 0;
+    uint32_t multiple = 256;
+    fy_cfg_bool(s, key->key, &on);
+    const double times = fy_cfg_positive(s, "block_ffn_dim_multiplier", 1);
+    fy_cfg_u32(s, "block_multiple_of", &multiple);
+    if (!on || s->e->code != FY_OK)
+        return;
+    const uint64_t third = (uint64_t)(2 * (double)c->hp.n_ff / 3);
+    const double scaled = times * (double)third;
+    if (multiple == 0 || !(scaled < INT32_MAX / 2) || multiple > INT32_MAX / 2) {
+        fy_fail(s->e, FY_EFORMAT,
+                "%sblock_multiple_of is %u and block_ffn_dim_multiplier %g: they give "
+                "the feed-forward no width",
+                s->prefix, multiple, times);
+        return;
+    }
+    c->hp.n_ff = ((uint32_t)scaled + multiple - 1) / multiple * multiple;
+}
+
+/* Gemma 4: layers without keys and values of their own are twice as wide. */
+static void widen_shared(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
+{
+    const fy_hparams was = c->hp;
+    bool on = false;
+    fy_cfg_bool(s, key->key, &on);
+    if (!on || was.n_ff > INT32_MAX / 2 || was.n_layer > FY_N_LAYER_MAX ||
+        was.n_kv_shared >= was.n_layer)
+        return; /* what is out of range is refused with everything else */
+    for (uint32_t i = was.n_layer - was.n_kv_shared; i < was.n_layer; i++)
+        fy_put_width(&c->hp, i, 2 * was.n_ff);
+}
+
+/* Gemma 4: layers without the window have another number of keys and values. */
+static void set_global_heads(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
+{
+    uint32_t n = c->hp.n_head_kv;
+    if (!fy_cfg_u32(s, key->key, &n) || n == c->hp.n_head_kv)
+        return;
+    if (n == 0)
+        fy_cfg_bad(s, key->key, fy_cfg_value(s, key->key), "a positive integer");
+    c->hp.n_head_kv_swa = c->hp.n_head_kv;
+    c->hp.n_head_kv = n;
+}
+
+/* The x below which a part p of a normal distribution lies, in f32 steps as torch takes them. */
+static float normal_quantile(float p)
+{
+    const double at = (double)(2 * p - 1);
+    double low = -6, high = 6;
+    for (int i = 0; i < 100; i++) {
+        const double middle = (low + high) / 2;
+        if (erf(middle) < at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (float)low * 1.41421356F;
+}
+
+/* Gemma 3n: a share of the gates for each layer. Absent: 95 % in the first ten of more layers. */
+static void read_sparsity(fy_hf_config *c, const fy_cfg *s, const char *key)
+{
+    const json_t *list = fy_cfg_list(s, key, c->hp.n_layer);
+    for (uint32_t i = 0; i < c->hp.n_layer && i < FY_N_LAYER_MAX; i++) {
+        const json_t *v = list != NULL ? json_array_get(list, i) : NULL;
+        const double usual = c->hp.n_layer > 10 && i < 10 ? 0.95 : 0;
+        const double p = list == NULL ? usual : json_is_number(v) ? json_number_value(v) : -1;
+        const float scale = normal_quantile((float)p);
+        if (!(p >= 0 && p < 1)) {
+            fy_cfg_bad(s, key, v, "a list of shares from 0 to below 1");
+            return;
+        }
+        if (p == 0)
+            continue;
+        if (fy_layers_count(&c->hp.sparse_layers) != 0 && scale != c->hp.act_sparsity) {
+            fy_fail(s->e, FY_EUNSUPPORTED, "%s%s has more than one share besides 0", s->prefix,
+                    key);
+            return;
+        }
+        c->hp.act_sparsity = scale;
+        fy_layer_put(&c->hp.sparse_layers, i, true);
+    }
+}
+
 static void read_key(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
 {
     const fy_hparam_row *row = row_of(key->field);
+    if (key->op == FY_OP_LFM2_WIDTH) {
+        adjust_width(c, s, key);
+        return;
+    }
+    if (key->op == FY_OP_SPARSITY) {
+        read_sparsity(c, s, key->key);
+        return;
+    }
+    if (key->op == FY_OP_SHARED_TWICE) {
+        widen_shared(c, s, key);
+        return;
+    }
     bool on = key->only_if == NULL;
     if (!on)
         fy_cfg_bool(s, key->only_if, &on);
     if (!on)
         return;
-    if (row->kind == FY_HP_BOOL || key->op == FY_OP_ONE_IF_TRUE ||
-        key->op == FY_OP_ROUTER_IS_SOFTMAX)
+    if (key->op == FY_OP_GLOBAL_HEADS)
+        set_global_heads(c, s, key);
+    else if (row->kind == FY_HP_BOOL || key->op == FY_OP_FLAG || key->op == FY_OP_ONE_IF_TRUE ||
+             key->op == FY_OP_ROUTER_IS_SOFTMAX)
         set_by_flag(c, s, key, row);
     else if (fy_cfg_is_null(s, key->key) && (row->flags & FY_HP_NULL_DERIVES) != 0)
         memset((char *)&c->hp + key->field, 0, sizeof(uint32_t));
@@ -188,17 +301,22 @@ static void broken(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule 
     free(text);
 }
 
-/* null is not the text or the true that a rule asks for; otherwise it counts as absent unless the
- * rule speaks of it. */
+/* null is not the text, number or true that a rule asks for; otherwise it counts as absent unless
+ * the rule speaks of it. */
 static void check_rule(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule)
 {
     json_t *must = fy_json_tree(rule->must, strlen(rule->must), s->e);
     const json_t *v = fy_cfg_value(s, rule->key);
     if (fy_cfg_is_null(s, rule->key) &&
-        (json_is_null(must) || json_is_true(must) || json_is_string(must)))
+        (json_is_null(must) || json_is_true(must) || json_is_string(must) || json_is_number(must)))
         v = json_null();
-    bool holds = v != NULL ? json_equal(v, must)
-                           : rule->absent == NULL || strcmp(rule->absent, rule->must) == 0;
+    if (strcmp(rule->key, "use_bidirectional_attention") == 0 && json_is_string(v) &&
+        strcmp(json_string_value(v), "vision") == 0)
+        v = NULL; /* between the tokens of a picture: text is causal */
+    bool holds = json_is_number(v) && json_is_number(must)
+                     ? json_number_value(v) == json_number_value(must) /* 1 is 1.0 */
+                 : v != NULL ? json_equal(v, must)
+                             : rule->absent == NULL || strcmp(rule->absent, rule->must) == 0;
     json_decref(must);
     if (!holds)
         broken(c, s, rule, v);
@@ -246,7 +364,7 @@ static void read_threshold(fy_hf_config *c, const fy_cfg *s)
 static void find_activation(const fy_cfg *s, const char **key, const char **name)
 {
     static const char *const keys[] = {"hidden_act", "hidden_activation", "activation_function",
-                                       "activation"};
+                                       "activation", "mlp_hidden_act"};
     *key = *name = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *found;
@@ -269,6 +387,8 @@ static void read_activation(fy_hf_config *c, const fy_cfg *s)
     const fy_family *f = c->family;
     const char *key, *name;
     char q[FY_QUOTE_BYTES] = "";
+    if (fy_row_of_slot(f, FY_T_MIX_OUT) != NULL)
+        return; /* RWKV has one, which no key chooses */
     find_activation(s, &key, &name);
     if (key != NULL) {
         c->hp.act = fy_act_of(fy_span_of(name));
@@ -278,11 +398,18 @@ static void read_activation(fy_hf_config *c, const fy_cfg *s)
         fy_fail(s->e, FY_EUNSUPPORTED,
                 "%s%s is '%s'; ferry computes silu, gelu, gelu_tanh, relu and fatrelu", s->prefix,
                 key, q);
+    if (c->hp.act == FY_ACT_SILU && f->defaults.act == FY_ACT_SWIGLU_OAI)
+        c->hp.act = FY_ACT_SWIGLU_OAI; /* the class clamps whatever the key says */
     if (c->hp.act == FY_ACT_RELU && f->defaults.act == FY_ACT_DRELU)
         c->hp.act = FY_ACT_DRELU; /* what a class of dReLU calls relu */
     if (c->hp.act == FY_ACT_GELU && f->sqrt_embedding && key != NULL &&
         strcmp(key, "hidden_act") == 0)
         c->hp.act = FY_ACT_GELU_TANH; /* the first Gemma configs say gelu, and mean the other */
+    const bool mixed = f->ssm_place != FY_SSM_NONE && f->ssm_place != FY_SSM_ALONE;
+    if (mixed && c->hp.act != FY_ACT_SILU)
+        fy_fail(s->e, FY_EUNSUPPORTED,
+                "%s%s is '%s', also in the mixers of a %s model; ferry computes them with silu",
+                s->prefix, key, q, f->name);
     if (!is_gated(f) && (c->hp.act == FY_ACT_SILU || c->hp.act == FY_ACT_DRELU))
         fy_fail(s->e, FY_EUNSUPPORTED,
                 "%s%s is '%s'; the feed-forward of a %s model has no gate, and ferry "
@@ -350,6 +477,8 @@ static const fy_family *find_family(const fy_cfg *root, const fy_cfg *text)
     const fy_family *f = find_in(root, &what, &name);
     if (f == NULL && text->obj != root->obj)
         f = find_in(text, &inner_what, &inner_name);
+    if (f != NULL)
+        f = fy_hf_variant(f, text);
     if (f != NULL || root->e->code != FY_OK)
         return root->e->code == FY_OK ? f : NULL;
     if (name == NULL) {
@@ -368,9 +497,33 @@ static const fy_family *find_family(const fy_cfg *root, const fy_cfg *text)
 
 /* --- plain keys ------------------------------------------------------------------------------- */
 
-static void read_field(const fy_cfg *s, const fy_hparam_row *row, void *field)
+/* A number for each layer. */
+static void read_widths(const fy_cfg *s, const char *key, fy_hparams *hp)
 {
+    const json_t *list = fy_cfg_list(s, key, hp->n_layer);
+    for (uint32_t i = 0; list != NULL && i < hp->n_layer && i < FY_N_LAYER_MAX; i++) {
+        const json_t *v = json_array_get(list, i);
+        const double n = json_is_number(v) ? json_number_value(v) : 0;
+        if (!(n >= 1 && n <= INT32_MAX) || n != floor(n)) {
+            fy_cfg_bad(s, key, v, "a list of positive integers");
+            return;
+        }
+        if (!fy_put_width(hp, i, (uint32_t)n)) {
+            fy_fail(s->e, FY_EUNSUPPORTED, "%s%s has more than %d different widths", s->prefix, key,
+                    FY_FF_WIDTHS + 1);
+            return;
+        }
+    }
+}
+
+static void read_field(const fy_cfg *s, const fy_hparam_row *row, fy_hparams *hp)
+{
+    void *field = (char *)hp + row->offset;
     for (const char *const *key = row->hf; *key != NULL; key++) {
+        if (row->kind == FY_HP_FF && json_is_array(fy_cfg_value(s, *key))) {
+            read_widths(s, *key, hp);
+            return;
+        }
         if (fy_cfg_is_null(s, *key) && (row->flags & FY_HP_NULL_DERIVES) != 0) {
             memset(field, 0, sizeof(uint32_t));
             return;
@@ -382,8 +535,10 @@ static void read_field(const fy_cfg *s, const fy_hparam_row *row, void *field)
 
 static bool is_plain(const fy_family *f, const fy_hparam_row *row)
 {
-    bool number = row->kind == FY_HP_U32 || row->kind == FY_HP_F32 || row->kind == FY_HP_BOOL;
-    return row->hf != NULL && number && ((row->flags & FY_HP_MOE) == 0 || f->moe);
+    const bool number = row->kind == FY_HP_U32 || row->kind == FY_HP_F32 ||
+                        row->kind == FY_HP_BOOL || row->kind == FY_HP_KV_HEADS ||
+                        row->kind == FY_HP_FF;
+    return row->hf != NULL && number && fy_hp_applies(row, f);
 }
 
 /* tie_word_embeddings of a multi-modal checkpoint may stand at the top only. */
@@ -393,10 +548,11 @@ static void read_plain(fy_hf_config *c, const fy_cfg *root, const fy_cfg *s)
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
         const fy_hparam_row *row = &fy_hparam_rows[i];
         if (is_plain(c->family, row))
-            read_field(s, row, (char *)&c->hp + row->offset);
+            read_field(s, row, &c->hp);
     }
     c->tied = c->family->tied_default;
     static const char key[] = "tie_word_embeddings"; /* null leaves it to the outer object */
+    fy_cfg_bool(s, "tie_embedding", &c->tied);       /* as LFM2 spells it */
     if ((fy_cfg_is_null(s, key) || !fy_cfg_bool(s, key, &c->tied)) && !fy_cfg_is_null(root, key))
         fy_cfg_bool(root, key, &c->tied);
 }
@@ -409,8 +565,9 @@ static int check_required(fy_hf_config *c, const fy_cfg *s)
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
         const fy_hparam_row *row = &fy_hparam_rows[i];
         const char *field = (const char *)&c->hp + row->offset;
-        if (is_plain(c->family, row) && row->kind == FY_HP_U32 &&
-            (row->flags & FY_HP_REQUIRED) != 0 && *(const uint32_t *)(const void *)field == 0)
+        if (is_plain(c->family, row) && (row->kind == FY_HP_U32 || row->kind == FY_HP_FF) &&
+            (row->flags & (FY_HP_REQUIRED | FY_HP_MAY_BE_0)) == FY_HP_REQUIRED &&
+            *(const uint32_t *)(const void *)field == 0)
             return fy_fail(s->e, FY_EFORMAT, "%s%s is missing; a %s model has no default for it",
                            s->prefix, row->hf[0], c->family->name);
     }
@@ -419,7 +576,7 @@ static int check_required(fy_hf_config *c, const fy_cfg *s)
                        "%snum_attention_heads %u do not divide into the %u groups that a %s model "
                        "has",
                        s->prefix, c->hp.n_head, c->hp.n_qkv_groups, c->family->name);
-    if (c->hp.head_dim == 0 && c->hp.n_embd % c->hp.n_head != 0)
+    if (c->hp.head_dim == 0 && c->hp.n_head != 0 && c->hp.n_embd % c->hp.n_head != 0)
         return fy_fail(s->e, FY_EFORMAT,
                        "%shidden_size %u is not a multiple of num_attention_heads %u, and head_dim "
                        "is not given",
@@ -457,10 +614,12 @@ static void check_quantized(fy_hf_config *c, const fy_cfg *s)
         const char *method = json_string_value(json_object_get(q.obj, "quant_method"));
         if (method != NULL && strcmp(method, "fp8") == 0)
             read_fp8(c, &q);
+        else if (method != NULL && strcmp(method, "mxfp4") == 0)
+            c->mxfp4 = true;
         else if (json_object_size(q.obj) > 0)
             fy_fail(s->e, FY_EUNSUPPORTED,
                     "the checkpoint is quantized already (%s%s: %s); ferry converts the "
-                    "original f32, f16, bf16 or FP8 checkpoint",
+                    "original f32, f16, bf16, FP8 or MXFP4 checkpoint",
                     s->prefix, keys[i],
                     fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
     }
@@ -489,12 +648,16 @@ static int read_all(fy_hf_config *c, fy_err *e)
     if (c->nested)
         check_quantized(c, &text);
     read_plain(c, &root, &text);
+    fy_hf_count_layers(c, &text);
     read_keys(c, &text);
     if (check_required(c, &text) || e->code != FY_OK)
         return -1;
     check_row_flags(c, &text);
     read_activation(c, &text);
     fy_hf_read_layers(c, &text);
+    fy_hf_read_overrides(c, &text);
+    fy_hf_read_mamba(c, &text);
+    fy_hf_read_delta(c, &text);
     fy_hf_read_rope(c, &text);
     if (e->code != FY_OK)
         return -1;

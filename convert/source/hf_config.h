@@ -26,10 +26,16 @@ typedef struct {
     bool tied;
     bool fp8;              /* matrices may be FP8 E4M3 with scales ... */
     uint32_t fp8_block[2]; /* ... of blocks of so many rows and columns */
+    bool mxfp4;            /* experts may be MXFP4: blocks and their scales */
     bool nested;           /* the text part of a checkpoint that has others */
     fy_llama3_scaling llama3;
+    uint32_t turned_pairs; /* of rope type proportional: the first pairs of a head, the others do not
+                              turn; 0: there is none */
     float *long_factors, *short_factors; /* owned; of longrope, n_rot / 2 each; else NULL */
-    struct json_t *root;                 /* owned */
+    bool folds;                          /* weights are multiplied as they are converted: */
+    float fold[FY_T_COUNT];              /* by this; 0: not */
+    float ssm_fold[5];         /* and rows of SSM_IN before that, those of z, x, B, C and dt */
+    struct json_t *root;       /* owned */
     const struct json_t *text; /* view of root: the object with the keys of the text model */
 } fy_hf_config;
 
@@ -46,6 +52,10 @@ bool fy_hf_config_flag(const fy_hf_config *c, const char *key);
 
 /* architectures[0], else model_type; "" when neither is there. */
 const char *fy_hf_config_class(const fy_hf_config *c);
+
+/* Multiplies n elements of a row of the checkpoint's tensor by what the configuration says, in f32,
+ * one factor after the other. */
+void fy_hf_fold(const fy_hf_config *c, fy_slot slot, uint64_t row, float *x, uint64_t n);
 
 /* Entry i of the tensor rope_freqs (i < n_rot / 2). */
 float fy_llama3_freq(const fy_hf_config *c, uint32_t i);

@@ -21,19 +21,22 @@ static const char *const *window_keys(const fy_family *f)
 }
 
 /* Each reads one way to say which layers are full; false: the key is not there. */
-static bool from_types(const fy_cfg *s, uint32_t n_layer, fy_layer_set *full)
+static bool from_types(const fy_cfg *s, const fy_family *f, uint32_t n_layer, fy_layer_set *full)
 {
+    const bool mixed = fy_row_of_slot(f, FY_T_CONV) != NULL;
     const json_t *types = fy_cfg_value(s, "layer_types");
-    if (types == NULL)
+    if (types == NULL || f->ssm_place != FY_SSM_NONE || f->nope_default)
         return false;
     if (!json_is_array(types) || json_array_size(types) != n_layer)
         return fy_cfg_bad(s, "layer_types", types, "a list with one entry per layer");
     for (uint32_t i = 0; i < n_layer; i++) {
         const char *t = json_string_value(json_array_get(types, i));
-        if (t == NULL || (strcmp(t, "sliding_attention") != 0 && strcmp(t, "full_attention") != 0))
+        if (t == NULL || (strcmp(t, "sliding_attention") != 0 && strcmp(t, "full_attention") != 0 &&
+                          !(mixed && strcmp(t, "conv") == 0)))
             return fy_cfg_bad(s, "layer_types", json_array_get(types, i),
-                              "sliding_attention or full_attention");
-        fy_layer_put(full, i, t[0] == 'f');
+                              mixed ? "conv, sliding_attention or full_attention"
+                                    : "sliding_attention or full_attention");
+        fy_layer_put(full, i, t[0] != 's');
     }
     return true;
 }
@@ -69,7 +72,16 @@ static void read_nope(fy_hf_config *c, const fy_cfg *s)
     const fy_family *f = c->family;
     uint32_t n = c->hp.n_layer;
     fy_layer_set *nope = &c->hp.nope_layers;
+    const char *positions = "nope";
     *nope = (fy_layer_set){0};
+    if (f->nope_default) {
+        fy_cfg_string(s, "position_embedding_type", &positions);
+        if (strcmp(positions, "rope") != 0)
+            *nope = fy_layers_of((fy_layer_pattern){.period = 1}, n);
+        return;
+    }
+    if (f->nope_is_full)
+        *nope = c->hp.full_layers;
     if (f->no_rope.period != 0 && !from_bits(s, "no_rope_layers", n, nope) &&
         !from_bits(s, "rope_layout", n, nope) &&
         !from_period(s, "no_rope_layer_interval", n, nope) &&
@@ -96,15 +108,17 @@ static void read_full_layers(fy_hf_config *c, const fy_cfg *s)
     const fy_family *f = c->family;
     uint32_t n = c->hp.n_layer;
     fy_layer_set *full = &c->hp.full_layers;
-    if (from_types(s, n, full) ||
+    const bool given =
+        from_types(s, f, n, full) ||
         (window_keys(f)[0] != NULL && from_bits(s, "sliding_window_layout", n, full)) ||
         (f->full_attention.period != 0 && (from_period(s, "_sliding_window_pattern", n, full) ||
-                                           from_period(s, "sliding_window_pattern", n, full))))
-        return;
-    if (f->window_flag != NULL)
+                                           from_period(s, "sliding_window_pattern", n, full)));
+    if (!given && f->window_flag != NULL)
         from_flag(c, s, full);
-    else
+    else if (!given)
         *full = fy_layers_of(f->full_attention, n);
+    if (f->ends_full && n != 0)
+        fy_layer_put(full, n - 1, true);
 }
 
 /* The key that says how wide it is; NULL when none is there. */
@@ -121,7 +135,8 @@ static const char *read_width(fy_hf_config *c, const fy_cfg *s)
     return NULL;
 }
 
-static void read_window(fy_hf_config *c, const fy_cfg *s)
+/* True: config.json has a window, and no layer has it. */
+static bool read_window(fy_hf_config *c, const fy_cfg *s)
 {
     const fy_family *f = c->family;
     bool on = f->window_flag == NULL;
@@ -136,18 +151,55 @@ static void read_window(fy_hf_config *c, const fy_cfg *s)
     if (!on && some && c->hp.n_swa != 0 && fy_cfg_value(s, "layer_types") != NULL)
         fy_fail(s->e, FY_EFORMAT, "%s%s is not true, but layer_types has sliding_attention",
                 s->prefix, f->window_flag);
+    const bool unused = on && !some && c->hp.n_swa != 0;
     if (!on || !some)
         c->hp.n_swa = 0;
     if (c->hp.n_swa == 0)
         c->hp.full_layers = (fy_layer_set){0};
+    return unused;
+}
+
+/* The layers whose attention a short convolution replaces: "conv" in layer_types, or those that are
+ * not in full_attn_idxs. */
+static void read_convolutions(fy_hf_config *c, const fy_cfg *s)
+{
+    const json_t *types = fy_cfg_value(s, "layer_types"), *full = fy_cfg_value(s, "full_attn_idxs");
+    fy_layer_set *conv = &c->hp.no_attn_layers;
+    if (fy_row_of_slot(c->family, FY_T_CONV) == NULL)
+        return;
+    if (types == NULL && full == NULL) {
+        if (c->family->defaults.n_swa != 0)
+            fy_fail(s->e, FY_EFORMAT,
+                    "%slayer_types is missing; a %s model needs it: it says which layers have "
+                    "attention, and which a window",
+                    s->prefix, c->family->name);
+        return;
+    }
+    for (uint32_t i = 0; i < c->hp.n_layer; i++) {
+        const char *t = json_string_value(json_array_get(types, i));
+        fy_layer_put(conv, i, types == NULL || (t != NULL && strcmp(t, "conv") == 0));
+    }
+    for (size_t i = 0; types == NULL && i < json_array_size(full); i++) {
+        const json_t *v = json_array_get(full, i);
+        const double layer = json_is_number(v) ? json_number_value(v) : -1;
+        if (!(layer >= 0 && layer < c->hp.n_layer))
+            fy_cfg_bad(s, "full_attn_idxs", v, "a list of layers");
+        else
+            fy_layer_put(conv, (uint32_t)layer, false);
+    }
+    if (types == NULL && !json_is_array(full))
+        fy_cfg_bad(s, "full_attn_idxs", full, "a list of layers");
 }
 
 void fy_hf_read_layers(fy_hf_config *c, const fy_cfg *s)
 {
     if (c->hp.n_layer > FY_N_LAYER_MAX)
         return; /* refused with everything else that is out of range */
-    read_window(c, s);
+    const bool unused = read_window(c, s);
     read_nope(c, s);
+    if (unused && c->family->nope_is_full)
+        c->hp.nope_layers = fy_layers_of((fy_layer_pattern){.period = 1}, c->hp.n_layer);
+    read_convolutions(c, s);
 }
 
 /* --- rotation --------------------------------------------------------------------------------- */
@@ -162,9 +214,17 @@ typedef struct {
     fy_cfg local; /* of the layers with the window */
 } places;
 
+static bool knows_rope_key(const fy_family *f, const char *key)
+{
+    const char *const *own = f->rope_keys;
+    while (own != NULL && *own != NULL && strcmp(*own, key) != 0)
+        own++;
+    return own != NULL && *own != NULL;
+}
+
 /* Every key that may stand in rope_scaling or rope_parameters. One that belongs to another type is
  * ignored, as transformers does; one that is not here may change the arithmetic and is refused. */
-static void check_rope_keys(const fy_cfg *s)
+static void check_rope_keys(const fy_cfg *s, const fy_family *f)
 {
     static const char *const known[] = {
         "type",
@@ -190,7 +250,7 @@ static void check_rope_keys(const fy_cfg *s)
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)s->obj, key, v)
     {
-        bool found = json_is_null(v);
+        bool found = json_is_null(v) || knows_rope_key(f, key);
         for (size_t i = 0; i < sizeof known / sizeof known[0] && !found; i++)
             found = strcmp(known[i], key) == 0;
         if (!found)
@@ -238,12 +298,49 @@ static void read_theta(fy_hf_config *c, const places *p)
 
 static uint32_t head_of(const fy_hparams *hp)
 {
-    return hp->head_dim != 0 ? hp->head_dim : hp->n_embd / hp->n_head;
+    return hp->head_dim != 0       ? hp->head_dim
+           : hp->head_dim_swa != 0 ? hp->head_dim_swa
+                                   : hp->n_embd / hp->n_head;
+}
+
+static bool has_row(const fy_family *f, fy_transform x)
+{
+    for (size_t i = 0; i < f->n_rows; i++) {
+        if (f->rows[i].transform == x)
+            return true;
+    }
+    return false;
+}
+
+/* Gemma 4: whole heads rotate in the layers without a window, the pairs after the given part by 0.
+ */
+static bool is_proportional(const fy_hf_config *c, const places *p)
+{
+    const char *type = p->main.obj != NULL ? "default" : "proportional";
+    fy_cfg_string(&p->main, "rope_type", &type);
+    return has_row(c->family, FY_X_PART_FREQS) && strcmp(type, "proportional") == 0;
+}
+
+static void read_turned(fy_hf_config *c, const places *p)
+{
+    const uint32_t head = head_of(&c->hp);
+    double part = p->main.obj != NULL ? 1 : 0.25; /* that of the class */
+    fy_cfg_double(&p->main, "partial_rotary_factor", &part);
+    if (!(part > 0 && part <= 1) || (uint32_t)(head * part / 2) == 0)
+        fy_fail(p->top->e, FY_EFORMAT,
+                "%spartial_rotary_factor is %g; expected a part of the %u elements of a head",
+                p->main.prefix, part, head);
+    else
+        c->turned_pairs = (uint32_t)(head * part / 2);
 }
 
 static void read_part(fy_hf_config *c, const places *p)
 {
     const fy_family *f = c->family;
+    if (is_proportional(c, p)) {
+        read_turned(c, p);
+        return;
+    }
     const place in[] = {{&p->main, "partial_rotary_factor"},
                         {p->top, "rotary_pct"},
                         {p->top, "rope_pct"},
@@ -282,8 +379,8 @@ static void read_local(fy_hf_config *c, const places *p)
         fy_fail(p->top->e, FY_EUNSUPPORTED,
                 "%srope_type is '%s'; ferry does not scale the rotation of layers with a window",
                 p->local.prefix, fy_quote(q, sizeof q, fy_span_of(type)));
-    uint32_t head = head_of(&c->hp);
-    uint32_t n_rot = c->hp.n_rot != 0 ? c->hp.n_rot : head;
+    const uint32_t head = c->hp.head_dim_swa != 0 ? c->hp.head_dim_swa : head_of(&c->hp);
+    const uint32_t n_rot = c->hp.n_rot != 0 ? c->hp.n_rot : head;
     if (fy_cfg_double(&p->local, "partial_rotary_factor", &part) &&
         (!(part > 0 && part <= 1) || (uint32_t)(head * part) != n_rot))
         fy_fail(p->top->e, FY_EUNSUPPORTED,
@@ -319,10 +416,28 @@ static void no_scaling(fy_hf_config *c, const places *p)
     (void)p;
 }
 
+/* Hunyuan: theta grows by alpha once and for all. */
+static bool read_alpha(fy_hf_config *c, const fy_cfg *rope)
+{
+    const double head = head_of(&c->hp);
+    double alpha = 0;
+    if (!knows_rope_key(c->family, "alpha") || !fy_cfg_double(rope, "alpha", &alpha) || alpha == 0)
+        return false;
+    const double theta = c->rope_theta * pow(alpha, head / (head - 2));
+    if (!(alpha >= 1) || head <= 2 || !isfinite((float)theta))
+        fy_fail(rope->e, FY_EFORMAT, "%salpha is %g; expected a number of at least 1", rope->prefix,
+                alpha);
+    c->rope_theta = theta;
+    c->hp.rope_theta = (float)theta;
+    return true;
+}
+
 /* Beyond max_position_embeddings transformers widens theta step by step; up to it nothing changes.
  */
 static void read_dynamic(fy_hf_config *c, const places *p)
 {
+    if (read_alpha(c, &p->main))
+        return;
     fy_log(FY_LOG_WARN,
            "%srope_type is dynamic: the model is computed without it, which is right for contexts "
            "of up to %u tokens",
@@ -347,13 +462,19 @@ static void read_linear(fy_hf_config *c, const places *p)
 /* Is there a row in which GGUF keeps what the type of scaling needs? */
 static void check_place(const fy_hf_config *c, const fy_cfg *rope, const char *type, fy_transform x)
 {
-    for (size_t i = 0; i < c->family->n_rows; i++) {
-        if (c->family->rows[i].transform == x)
-            return;
-    }
+    if (has_row(c->family, x))
+        return;
     fy_fail(rope->e, FY_EUNSUPPORTED,
             "%srope_type is %s, which a %s model in GGUF form has no place for", rope->prefix, type,
             c->family->name);
+}
+
+static void read_proportional(fy_hf_config *c, const places *p)
+{
+    check_place(c, &p->main, "proportional", FY_X_PART_FREQS);
+    if (fy_cfg_positive(&p->main, "factor", 1) != 1)
+        fy_fail(p->main.e, FY_EUNSUPPORTED, "%sfactor: ferry computes proportional rotation with 1",
+                p->main.prefix);
 }
 
 static void read_llama3(fy_hf_config *c, const places *p)
@@ -389,6 +510,30 @@ static double read_yarn_attention(const fy_cfg *rope, double factor)
     return fy_cfg_positive(rope, "attention_factor", own);
 }
 
+/* Ministral 3: what GGUF has keys of its own for. */
+static void read_query_scale(fy_hf_config *c, const fy_cfg *rope)
+{
+    static const char key[] = "llama_4_scaling_beta";
+    double m = 0, m_all = 0, beta = 0;
+    if (!knows_rope_key(c->family, key))
+        return;
+    const bool has_m = fy_cfg_double(rope, "mscale", &m) && m != 0;
+    const bool has_all = fy_cfg_double(rope, "mscale_all_dim", &m_all) && m_all != 0;
+    if (has_m != has_all || (has_m && m != 1) || m_all < 0)
+        fy_fail(rope->e, FY_EUNSUPPORTED,
+                "%smscale is %g and mscale_all_dim %g; ferry computes a mscale of 1 with a "
+                "mscale_all_dim, or neither",
+                rope->prefix, m, m_all);
+    if (has_all && fy_cfg_value(rope, "attention_factor") != NULL)
+        fy_fail(rope->e, FY_EUNSUPPORTED, "%sattention_factor: ferry knows it or mscale_all_dim",
+                rope->prefix);
+    if (fy_cfg_double(rope, key, &beta) && !(beta >= 0 && isfinite((float)beta)))
+        fy_fail(rope->e, FY_EFORMAT, "%s%s is %g; expected a number of 0 or more", rope->prefix,
+                key, beta);
+    c->hp.yarn_log_mul = (float)m_all;
+    c->hp.temp_scale = (float)beta;
+}
+
 static void read_yarn(fy_hf_config *c, const places *p)
 {
     const fy_cfg *rope = &p->main;
@@ -402,10 +547,13 @@ static void read_yarn(fy_hf_config *c, const places *p)
     c->hp.rope_attn_factor = (float)(total / yarn_mscale(factor, 1));
     c->hp.yarn_beta_fast = (float)fy_cfg_positive(rope, "beta_fast", 32);
     c->hp.yarn_beta_slow = (float)fy_cfg_positive(rope, "beta_slow", 1);
+    read_query_scale(c, rope);
     fy_cfg_bool(rope, "truncate", &truncate);
-    if (!truncate)
+    if (truncate == c->family->defaults.yarn_unrounded)
         fy_fail(rope->e, FY_EUNSUPPORTED,
-                "%struncate is false; ferry computes yarn with whole ramp borders", rope->prefix);
+                "%struncate is %s; ferry computes yarn of %s models with %s ramp borders",
+                rope->prefix, truncate ? "true" : "false", c->family->name,
+                truncate ? "unrounded" : "whole");
 }
 
 /* One number per pair of rotated elements; owned by the caller. */
@@ -451,9 +599,10 @@ static const struct {
     const char *name;
     void (*read)(fy_hf_config *c, const places *p);
 } types[] = {
-    {"default", no_scaling},   {"linear", read_linear},     {"llama3", read_llama3},
-    {"yarn", read_yarn},       {"longrope", read_longrope}, {"su", read_longrope},
-    {"dynamic", read_dynamic},
+    {"default", no_scaling},     {"linear", read_linear},
+    {"llama3", read_llama3},     {"yarn", read_yarn},
+    {"longrope", read_longrope}, {"su", read_longrope},
+    {"dynamic", read_dynamic},   {"proportional", read_proportional},
 };
 
 static void read_scaling(fy_hf_config *c, const places *p)
@@ -474,7 +623,8 @@ static void read_scaling(fy_hf_config *c, const places *p)
         }
     }
     fy_fail(rope->e, FY_EUNSUPPORTED,
-            "%srope_type is '%s'; ferry knows default, linear, llama3, yarn, longrope and dynamic",
+            "%srope_type is '%s'; ferry knows default, linear, llama3, yarn, longrope, dynamic and "
+            "proportional",
             rope->prefix, fy_quote(q, sizeof q, fy_span_of(type)));
 }
 
@@ -523,9 +673,19 @@ static places find_places(const fy_hf_config *c, const fy_cfg *top)
             p.local.obj = NULL;
         }
     }
-    check_rope_keys(&p.main);
-    check_rope_keys(&p.local);
+    check_rope_keys(&p.main, c->family);
+    check_rope_keys(&p.local, c->family);
     return p;
+}
+
+/* What the class has when config.json says nothing of rotation: gpt-oss's own. */
+static void read_nothing(fy_hf_config *c)
+{
+    if (!c->family->defaults.yarn_unrounded)
+        return;
+    c->hp.rope_scaling = FY_ROPE_SCALING_YARN;
+    c->hp.rope_factor = 32;
+    c->hp.rope_orig_ctx = 4096;
 }
 
 void fy_hf_read_rope(fy_hf_config *c, const fy_cfg *s)
@@ -533,11 +693,17 @@ void fy_hf_read_rope(fy_hf_config *c, const fy_cfg *s)
     if (c->family->rope == FY_ROPE_NO)
         return;
     places p = find_places(c, s);
+    c->hp.rope_scaling = FY_ROPE_SCALING_NONE;
+    if (c->family->own_arch && p.main.obj == NULL)
+        fy_fail(s->e, FY_EFORMAT, "%srope_parameters is missing; a %s model has no default for it",
+                s->prefix, c->family->name);
     read_theta(c, &p);
     read_part(c, &p);
     read_local(c, &p);
     if (p.main.obj != NULL)
         read_scaling(c, &p);
+    else
+        read_nothing(c);
 }
 
 /* A ramp that ends before it begins means one thing to transformers and another in GGUF form. */
@@ -549,8 +715,8 @@ int fy_hf_check_ramp(const fy_hparams *hp, fy_err *e)
            circle = 2 * 3.14159265358979323846;
     double low = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_fast * circle));
     double high = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_slow * circle));
-    low = fmax(floor(low), 0);
-    high = fmin(ceil(high), (double)hp->n_rot - 1);
+    low = fmax(hp->yarn_unrounded ? low : floor(low), 0);
+    high = fmin(hp->yarn_unrounded ? high : ceil(high), (double)hp->n_rot - 1);
     if (low <= high)
         return 0;
     return fy_fail(e, FY_EUNSUPPORTED,

@@ -595,7 +595,7 @@ static int run(merge *m, const char *path, const char *const *args, fy_err *e)
             return -1;
     }
     /* Tensors may have moved, and with them the scales. */
-    return m->config->fp8 ? fy_ckpt_pair_scales(m->c, m->config, e) : 0;
+    return m->config->fp8 || m->config->mxfp4 ? fy_ckpt_pair_scales(m->c, m->config, e) : 0;
 }
 
 int fy_ckpt_merge_loras(fy_ckpt *c, fy_hf_config *config, const char *path, const char *const *args,

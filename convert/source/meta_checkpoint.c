@@ -429,14 +429,8 @@ int fy_ckpt_open_llama2c(fy_ckpt *c, const char *path, fy_err *e)
     if (fy_ckpt_add_file(c, "", path, e))
         return -1;
     const fy_torch *t = c->files[0].torch;
-    if (fy_torch_find(t, fy_span_of("blocks.0.ln0.weight")) != NULL &&
-        fy_torch_find(t, fy_span_of("emb.weight")) != NULL)
-        return fy_fail(
-            e, FY_EUNSUPPORTED,
-            "%s: is a model of RWKV, a family that ferry does not compute ('ferry convert "
-            "--list-archs' has those that it does; of RWKV World's vocabulary --vocab-only "
-            "makes a tokenizer)",
-            path);
+    if (fy_rwkv_is(t))
+        return fy_ckpt_take_rwkv(c, e) ? fy_ctx(e, "%s", path) : 0;
     if (fy_torch_find_value(t, "model_args.dim") == NULL)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "%s: tensors without a configuration: neither config.json nor " PARAMS

@@ -468,7 +468,8 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
     }
     return fy_fail(
         e, FY_EIO,
-        "%s: no tokenizer.json and no tokenizer.model; download them to where config.json is",
+        "%s: no tokenizer.json and no tokenizer.model; download them to where config.json is (a "
+        "model of RWKV in one .pth file wants " FY_RWKV_VOCAB_NAME " next to it)",
         t->dir);
 }
 
@@ -560,6 +561,15 @@ static int finish_vocabulary(fy_hf_tokenizer *t, fy_err *e)
     return 0;
 }
 
+/* RWKV's files have no template; one format is common to all of World. */
+static int add_usual_template(fy_hf_tokenizer *t, fy_err *e)
+{
+    if (t->pretok.kind != FY_TOKENIZER_RWKV || t->templates == NULL ||
+        json_object_size(t->templates) > 0)
+        return 0;
+    return fy_hf_tokenizer_use_template(t, "rwkv-world", e);
+}
+
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
 {
     if (!fy_file_is_dir(t->dir)
@@ -569,7 +579,7 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);
-    if (read_vocabulary(t, e) != 0)
+    if (read_vocabulary(t, e) != 0 || add_usual_template(t, e) != 0)
         return -1;
     if (t->force_pre != NULL && t->pretok.kind != FY_TOKENIZER_BPE)
         return fy_fail(e, FY_EARG,

@@ -540,6 +540,28 @@ static void spell(fy_span bytes, fy_str *out)
     }
 }
 
+/* Of equal texts the reference takes the highest id. Readers of GGUF refuse two: the others, which
+ * no text has then, stay without a token. Makes the index. */
+static int keep_latest(fy_token_table *t, fy_err *e)
+{
+    for (uint32_t i = t->n; i-- > 1;) {
+        uint32_t other = 0;
+        if (t->rows[i].type == FY_TOKEN_UNDEFINED)
+            continue;
+        const int rc = fy_names_add(&t->index, t->rows[i].text, i);
+        if (rc < 0)
+            return fy_nomem(e);
+        fy_names_find(&t->index, t->rows[i].text, &other);
+        if (rc > 0 && other == 0)
+            return fy_fail(e, FY_EFORMAT, "token %u: its text is that of token 0, which has none",
+                           (unsigned)i);
+        if (rc > 0)
+            t->rows[i] = (fy_token_row){.type = FY_TOKEN_UNDEFINED};
+    }
+    t->unindexed = t->stale = false;
+    return 0;
+}
+
 static int put_rwkv_line(fy_span line, line_reader *r, fy_err *e)
 {
     uint64_t id, n_bytes;
@@ -566,7 +588,8 @@ int fy_rwkv_vocab_parse(const void *p, size_t n, fy_token_table *t, fy_err *e)
     if (fy_token_table_put(t, 0, FY_SPAN("<s>"), false, e) != 0)
         return -1;
     t->rows[0].type = FY_TOKEN_CONTROL;
-    if (read_lines((fy_span){p, n}, put_rwkv_line, t, e) != 0)
+    t->unindexed = true;
+    if (read_lines((fy_span){p, n}, put_rwkv_line, t, e) != 0 || keep_latest(t, e) != 0)
         return -1;
     return t->n > 1 ? 0 : fy_fail(e, FY_EFORMAT, "the vocabulary is empty");
 }

@@ -81,6 +81,11 @@ static const fy_opt opts[] = {
                    "Type of output.weight, before --keep and the recipe."),
     FY_LINE_CHOICE("Output", "token-embedding-type", FY_ROW_TYPES, embedding_type,
                    "Type of token_embd.weight, before --keep and the recipe."),
+    FY_LINE_FLAG(
+        "Output", "transpose-down", transpose_down,
+        "Store the down matrices of feed-forward networks transposed (ffn_down_t), a row for "
+        "each neuron, so that decoding does not read those of neurons that are 0. Of models "
+        "with a ReLU activation (docs/sparse.md)."),
     FY_LINE_STR("Output", "model-name", "NAME", model_name,
                 "The name inside the file (general.name) instead of the one that the model card, "
                 "config.json or the directory's name gives."),
@@ -103,6 +108,7 @@ static const fy_opt opts[] = {
              "and the program are the same; =no starts over, and leaves nothing when it is "
              "interrupted."},
     FY_ROW_FETCH,
+    FY_ROWS_PARTS,
     FY_LINE_FLAG(
         "Work", "vocab-only", vocab_only,
         "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
@@ -192,6 +198,8 @@ static int convert(fy_convert_job *j, const char *path, const options *o, fy_err
     if (fy_convert_job_write(j, e))
         return -1;
     double seconds = fy_now_s() - begin;
+    if (j->parts.part.n > 0)
+        return fy_part_say_done(&j->parts, fy_str_z(&j->out_path), seconds);
     fy_convert_say_end(j, seconds);
     if (j->plan != NULL && !o->embedding_only)
         say_next(j);
@@ -214,6 +222,14 @@ static int check_options(const options *o, fy_err *e)
         return fy_fail(e, FY_EARG,
                        "--keep, --output-tensor-type and --token-embedding-type are about tensors, "
                        "--vocab-only has none");
+    const bool parts = o->part != NULL || o->finish > 0;
+    if (parts && (o->vocab_only || o->json))
+        return fy_fail(e, FY_EARG, "--part and --finish have no --vocab-only and no --json");
+    if (o->transpose_down && (o->vocab_only || o->embedding_only))
+        return fy_fail(
+            e, FY_EARG,
+            "--transpose-down is about the layers, which --vocab-only and --embedding-only "
+            "leave out");
     if (o->vocab_only && o->fit)
         return fy_fail(e, FY_EARG, "--fit is about tensors, --vocab-only has none");
     if (o->vocab_only && o->lora.n > 0)

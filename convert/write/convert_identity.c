@@ -21,7 +21,7 @@ static int is_source(const struct dirent *en)
 }
 
 /* In the order of their names. */
-static int add_directory(fy_str *out, const char *dir, fy_err *e)
+static int add_directory(fy_str *out, fy_identity_kind kind, const char *dir, fy_err *e)
 {
     struct dirent **list;
     const int n = scandir(dir, &list, is_source, alphasort);
@@ -34,7 +34,7 @@ static int add_directory(fy_str *out, const char *dir, fy_err *e)
         if (rc == 0 && path == NULL)
             rc = fy_nomem(e);
         if (rc == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode))
-            rc = fy_identity_file(out, "source", path, e);
+            rc = fy_identity_file(out, kind, "source", path, e);
         free(path);
         free(list[i]);
     }
@@ -42,12 +42,12 @@ static int add_directory(fy_str *out, const char *dir, fy_err *e)
     return rc;
 }
 
-int fy_convert_identity(const char *checkpoint, fy_str *out, fy_err *e)
+int fy_convert_identity(const char *checkpoint, fy_identity_kind kind, fy_str *out, fy_err *e)
 {
-    if (fy_identity_program(out, e) != 0)
+    if (fy_identity_program(out, kind, e) != 0)
         return -1;
-    return fy_file_is_dir(checkpoint) ? add_directory(out, checkpoint, e)
-                                      : fy_identity_file(out, "source", checkpoint, e);
+    return fy_file_is_dir(checkpoint) ? add_directory(out, kind, checkpoint, e)
+                                      : fy_identity_file(out, kind, "source", checkpoint, e);
 }
 
 /* --- hash of the source ----------------------------------------------------------------------- */

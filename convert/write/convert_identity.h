@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
+#include "format/write_journal.h"
 
 /* dir: where configuration and tokenizer are; c may be NULL (vocabulary only). */
 int fy_source_hash(const char *dir, const fy_ckpt *c, char out[FY_SHA256_HEX], fy_err *e);
@@ -25,8 +26,7 @@ int fy_source_hash(const char *dir, const fy_ckpt *c, char out[FY_SHA256_HEX], f
 /* What the tensors of a conversion depend on besides its plan, for files that another process may
  * resume (fy_gguf_write_resumed): the program and the files of the checkpoint. */
 
-/* A line for the program and each file of the checkpoint, a directory or one file: two differ
- * by place, size, time of change and inode. */
-int fy_convert_identity(const char *checkpoint, fy_str *out, fy_err *e);
+/* A line for the program and each file of the checkpoint, a directory or one file. */
+int fy_convert_identity(const char *checkpoint, fy_identity_kind kind, fy_str *out, fy_err *e);
 
 #endif

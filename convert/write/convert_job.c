@@ -39,6 +39,7 @@ void fy_convert_job_release(fy_convert_job *j)
     fy_ckpt_close(j->source);
     fy_hf_config_release(&j->config);
     fy_str_release(&j->out_path);
+    fy_part_options_release(&j->parts);
     free(j->id);
     free(j->dir);
 }
@@ -139,7 +140,7 @@ static int chosen_type(const fy_convert_options *o, fy_file_type *out, fy_err *e
     }
     if (fy_file_type_of(name, o->recipe, out, e) != 0)
         return fy_ctx(e, "--outtype");
-    if (o->embedding_only && out->type == FY_Q6_K)
+    if (o->embedding_only && (out->type == FY_Q6_K || out->type == FY_Q2_K))
         out->recipe = FY_RECIPE_PURE;
     return o->embedding_only && out->recipe != FY_RECIPE_PURE
                ? fy_fail(e, FY_EARG,
@@ -174,6 +175,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
         .output_type = fy_chosen_type(FY_ROW_TYPES, j->o->output_type, &output),
         .embedding_type = fy_chosen_type(FY_ROW_TYPES, j->o->embedding_type, &embedding),
         .rules = j->rules,
+        .transpose_down = j->o->transpose_down,
         .embedding_only = j->o->embedding_only,
         .allow_unmapped = j->o->allow_unmapped,
     };
@@ -239,7 +241,8 @@ int fy_convert_job_plan(fy_convert_job *j, const char *path, const fy_convert_op
 {
     *j = (fy_convert_job){.path = path, .o = o};
     j->n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads();
-    if (find_place(j, e) || (o->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
+    if (fy_part_options_read(o->part, o->finish, &j->parts, e) || find_place(j, e) ||
+        (o->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
         return -1;
     j->meta = fy_gguf_meta_model(j->dir, j->id, o->model_name, j->has_config ? &j->config : NULL,
                                  j->plan, e);
@@ -318,16 +321,16 @@ static int check_not_taken(const fy_convert_job *j, fy_err *e)
 }
 
 /* What the values depend on besides header and checkpoint. */
-static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
+static int identify(const fy_convert_job *j, fy_identity_kind kind, fy_str *sources, fy_err *e)
 {
-    if (fy_convert_identity(j->dir, sources, e))
+    if (fy_convert_identity(j->dir, kind, sources, e))
         return -1;
     for (size_t i = 0; i < j->o->lora.n; i++) {
         char *dir = NULL;
         double scale;
         int rc = fy_lora_parse(j->o->lora.items[i], &dir, &scale, e);
         if (rc == 0)
-            rc = fy_convert_identity(dir, sources, e);
+            rc = fy_convert_identity(dir, kind, sources, e);
         free(dir);
         if (rc)
             return -1;
@@ -340,13 +343,58 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
     return sources->oom ? fy_nomem(e) : 0;
 }
 
+/* Bytes of the checkpoint that each tensor is made from; the caller frees them. */
+static uint64_t *read_bytes(const fy_convert_job *j, fy_err *e)
+{
+    const size_t n = j->plan->n_tensors;
+    uint64_t *bytes = calloc(n > 0 ? n : 1, sizeof *bytes);
+    if (bytes == NULL)
+        fy_nomem(e);
+    for (size_t i = 0; bytes != NULL && i < n; i++) {
+        const fy_plan_tensor *t = &j->plan->tensors[i];
+        const uint64_t sources = t->stacked != NULL ? t->n_stacked : 1;
+        bytes[i] = t->src != NULL ? sources * t->src->bytes : 0;
+    }
+    return bytes;
+}
+
+int fy_convert_job_shares(fy_convert_job *j, uint64_t *work, fy_err *e)
+{
+    uint64_t *bytes = read_bytes(j, e);
+    const fy_gguf_parts parts = {.part = j->parts.part, .read_bytes = bytes};
+    const int rc = bytes != NULL ? fy_gguf_parts_work(j->writer, &parts, work, e) : -1;
+    free(bytes);
+    return rc;
+}
+
+static int write_part(fy_convert_job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
+{
+    const char *out = fy_str_z(&j->out_path);
+    fy_str sources = {0};
+    uint64_t *bytes = read_bytes(j, e);
+    int rc = bytes != NULL ? identify(j, FY_IDENTITY_ANYWHERE, &sources, e) : -1;
+    const fy_gguf_parts parts = {.part = j->parts.part,
+                                 .identity = {sources.ptr, sources.len},
+                                 .read_bytes = bytes,
+                                 .command = fy_str_z(&j->parts.command)};
+    if (rc == 0)
+        rc = j->parts.finishes
+                 ? fy_gguf_write_finish(j->writer, out, &parts, e)
+                 : fy_gguf_write_part(j->writer, out, &parts, fill, j, pool, progress, e);
+    fy_str_release(&sources);
+    free(bytes);
+    return rc;
+}
+
 static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
 {
     const char *out = fy_str_z(&j->out_path);
     fy_str sources = {0};
+    if (j->parts.part.n > 0)
+        return write_part(j, pool, progress, e);
     if (j->plan == NULL || !j->o->resume)
         return fy_gguf_write(j->writer, out, j->plan != NULL ? fill : NULL, j, pool, progress, e);
-    int rc = identify(j, &sources, e);
+    int rc = identify(j, FY_IDENTITY_HERE, &sources, e);
     if (rc == 0)
         rc = fy_gguf_write_resumed(j->writer, out, (fy_span){sources.ptr, sources.len}, fill, j,
                                    pool, progress, e);
@@ -400,7 +448,7 @@ typedef struct {
 
 static uint64_t rows_of(const fy_plan_tensor *t)
 {
-    return t->ne[1] * t->ne[2];
+    return t->ne[1] * t->ne[2] * t->ne[3];
 }
 
 /* The matrix with the most elements, -1: there is none. */

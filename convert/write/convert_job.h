@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/opts.h"
 #include "base/str.h"
+#include "cli/part_options.h"
 #include "convert/source/checkpoint.h"
 #include "convert/source/hf_config.h"
 #include "convert/tokenizer/hf_tokenizer.h"
@@ -30,14 +31,16 @@ typedef struct {
     fy_opt_list keep, lora; /* "REGEX=TYPE", "DIR[:SCALE]" */
     int outtype, recipe, output_type, embedding_type;
     bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
-    bool allow_unmapped, allow_nonfinite, fit;
-    int64_t n_threads;
+    bool allow_unmapped, allow_nonfinite, fit, transpose_down;
+    int64_t n_threads, finish;
+    const char *part;
 } fy_convert_options;
 
 typedef struct {
     const fy_convert_options *o; /* view */
     const char *path; /* view; of the checkpoint: a directory, or the one file of llama2.c; for the
                          vocabulary only, a tokenizer file, too */
+    fy_part_options parts;
     int n_threads;
     char *dir; /* owned; where configuration and tokenizer are, or the one tokenizer file */
     char *id;  /* owned; NAME of the directory, or ORG/NAME of one in the hub's cache */
@@ -47,7 +50,7 @@ typedef struct {
     fy_ckpt *source; /* owned; NULL for vocabulary only */
     fy_type_rules *rules;
     fy_convert_plan *plan; /* owned; NULL for vocabulary only */
-    json_t *meta; /* owned; fy_model_meta_new */
+    json_t *meta;          /* owned; fy_model_meta_new */
     fy_hf_tokenizer *tokenizer;
     fy_gguf_writer *writer;
     fy_convert_stream *stream;
@@ -57,6 +60,8 @@ typedef struct {
 int fy_convert_job_plan(fy_convert_job *j, const char *path, const fy_convert_options *o,
                         fy_err *e);
 int fy_convert_job_write(fy_convert_job *j, fy_err *e);
+/* What each part of the work reads and writes: [parts.part.n] bytes. */
+int fy_convert_job_shares(fy_convert_job *j, uint64_t *work, fy_err *e);
 void fy_convert_job_release(fy_convert_job *j);
 
 /* Seconds that the work takes while the files are in memory: some rows of the largest tensor are

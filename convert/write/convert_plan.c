@@ -103,6 +103,8 @@ bool fy_plan_row_is_computed(const fy_hf_config *c, const fy_tensor_row *row)
 {
     if (row->transform == FY_X_LLAMA3_FREQS)
         return c->llama3.used;
+    if (row->transform == FY_X_PART_FREQS)
+        return c->turned_pairs != 0;
     if (row->transform == FY_X_LONG_FACTORS || row->transform == FY_X_SHORT_FACTORS)
         return c->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE;
     return fy_transform_is_computed(row->transform); /* else a row that readers alone have */
@@ -132,10 +134,18 @@ static bool same_shape(const fy_ckpt_tensor *t, uint32_t n_dims, const uint64_t 
     return true;
 }
 
-static bool has_its_shape(const builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
+static uint32_t source_shape(const builder *b, const fy_tensor_row *row, uint32_t layer,
+                             uint64_t dims[FY_GGUF_MAX_DIMS])
+{
+    const fy_hparams like = fy_hparams_of_layer(&b->plan->config->hp, layer);
+    return fy_row_source_shape(fy_row_is_layer(row) ? &like : &b->plan->config->hp, row, dims);
+}
+
+static bool has_its_shape(const builder *b, const fy_tensor_row *row, uint32_t layer,
+                          const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
-    uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
+    uint32_t n = source_shape(b, row, layer, dims);
     return same_shape(src, n, dims);
 }
 
@@ -157,12 +167,13 @@ static void put_name(char out[FY_HF_NAME_BYTES], const fy_ckpt_tensor *src)
 }
 
 /* Shape and type of a source; false with the problem reported, once for each source. */
-static bool check_source(builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
+static bool check_source(builder *b, const fy_tensor_row *row, uint32_t layer,
+                         const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
     char found[128], wanted[128], name[FY_HF_NAME_BYTES];
     const size_t i = index_of(b, src);
-    const bool fits = has_its_shape(b, row, src);
+    const bool fits = has_its_shape(b, row, layer, src);
     b->used[i] = true;
     if (fits && fy_ckpt_can_read(src))
         return true;
@@ -170,17 +181,18 @@ static bool check_source(builder *b, const fy_tensor_row *row, const fy_ckpt_ten
         return false;
     b->faulty[i] = true;
     put_name(name, src);
-    if (!fits)
+    const bool blocks = src->dtype == FY_DT_U8 && fy_span_ends(src->name, "_blocks");
+    if (!fits && !blocks)
         problem(b, "%s has shape %s, config.json says %s", name,
                 shape_text(found, sizeof found, src->rank, src->shape),
-                shape_text(wanted, sizeof wanted,
-                           fy_row_source_shape(&b->plan->config->hp, row, dims), dims));
+                shape_text(wanted, sizeof wanted, source_shape(b, row, layer, dims), dims));
     else
         problem(b, "%s is of type %s, which ferry does not convert%s", name,
                 fy_dtype_name(src->dtype),
                 src->dtype == FY_DT_F8_E4M3
                     ? " without a quantization_config of method fp8 in config.json"
-                    : "");
+                : blocks ? " without a quantization_config of method mxfp4 in config.json"
+                         : "");
     return false;
 }
 
@@ -200,7 +212,7 @@ static const fy_tensor_row *choose(const builder *b, const fy_tensor_row *rows, 
             continue;
         }
         const fy_ckpt_tensor *src = source(b, row, layer, 0);
-        if (src != NULL && has_its_shape(b, row, src))
+        if (src != NULL && has_its_shape(b, row, layer, src))
             return row;
         if (src != NULL && there == NULL)
             there = row;
@@ -224,19 +236,20 @@ static void missing(builder *b, const fy_tensor_row *row, const char *name)
 static bool none_there(builder *b, const fy_tensor_row *row, uint32_t layer)
 {
     char name[FY_HF_NAME_BYTES];
-    if (row->hf != NULL && fy_plan_row_is_required(b->plan->config, row)) {
+    if (row->hf != NULL && fy_plan_row_is_required(b->plan->config, row) &&
+        !fy_row_is_unused(&b->plan->config->hp, row, layer)) {
         source_name(b, row, layer, 0, name);
         missing(b, row, name);
     }
     return false;
 }
 
-/* The experts' tensors: all or none. The number comes from config.json: nothing is made for more
- * experts than there are tensors. */
-static bool find_experts(builder *b, fy_plan_tensor *t)
+/* The tensors that are stacked, mostly the experts': all or none. Their number comes from
+ * config.json: nothing is made for more than there are tensors. */
+static bool find_stacked(builder *b, fy_plan_tensor *t)
 {
     enum { MAX_MISSING = 16 }; /* beyond which nothing more is looked for */
-    uint32_t n = b->plan->config->hp.n_expert;
+    const uint32_t n = t->n_stacked;
     char name[FY_HF_NAME_BYTES];
     bool good = true;
     if (n > fy_ckpt_n_tensors(b->dir)) {
@@ -245,16 +258,16 @@ static bool find_experts(builder *b, fy_plan_tensor *t)
                 fy_ckpt_n_tensors(b->dir));
         return false;
     }
-    t->experts = calloc(n, sizeof *t->experts);
-    if (t->experts == NULL) {
+    t->stacked = calloc(n, sizeof *t->stacked);
+    if (t->stacked == NULL) {
         b->oom = true;
         return false;
     }
     uint32_t n_missing = 0;
     for (uint32_t i = 0; i < n && n_missing < MAX_MISSING; i++) {
-        t->experts[i] = source(b, t->row, t->layer, i);
-        if (t->experts[i] != NULL) {
-            good = check_source(b, t->row, t->experts[i]) && good;
+        t->stacked[i] = source(b, t->row, t->layer, i);
+        if (t->stacked[i] != NULL) {
+            good = check_source(b, t->row, t->layer, t->stacked[i]) && good;
         } else if (n_missing++ == 0) {
             source_name(b, t->row, t->layer, i, name);
             problem(b, "%s is missing", name);
@@ -277,7 +290,9 @@ static bool find_source(builder *b, const fy_tensor_row *rows, size_t n, uint32_
     if (fy_ckpt_rotates_neighbours(b->dir) &&
         (row->transform == FY_X_PERMUTE_Q || row->transform == FY_X_PERMUTE_K))
         t->transform = FY_X_COPY;
-    t->n_dims = fy_row_shape(&c->hp, row, t->ne);
+    const fy_hparams like = fy_hparams_of_layer(&c->hp, layer);
+    t->n_dims = fy_row_shape(fy_row_is_layer(row) ? &like : &c->hp, row, t->ne);
+    t->n_stacked = fy_row_n_stacked(&c->hp, row);
     if (row->hf == NULL)
         return true;
     t->src = source(b, row, layer, 0);
@@ -288,11 +303,11 @@ static bool find_source(builder *b, const fy_tensor_row *rows, size_t n, uint32_
         problem(b, "%s is there but %s is not true in config.json", name, row->required_by);
         return false;
     }
-    bool good = fy_row_is_stacked(row) ? find_experts(b, t) : check_source(b, row, t->src);
+    bool good = t->n_stacked > 0 ? find_stacked(b, t) : check_source(b, row, layer, t->src);
     if (good)
         return true;
-    free(t->experts);
-    t->experts = NULL;
+    free(t->stacked);
+    t->stacked = NULL;
     return false;
 }
 
@@ -304,6 +319,7 @@ static const struct {
     {".rotary_emb.inv_freq", "rotation frequencies follow from config.json"},
     {".rotary_pos_emb.inv_freq", "rotation frequencies follow from config.json"},
     {".weight_scale_inv", "the scale of an FP8 matrix, which is multiplied by it"},
+    {"_proj_scales", "the scales of an MXFP4 matrix, which is multiplied by them"},
     {".activation_scale", "a scale of activations, which ferry scales as it computes"},
     {".input_scale", "a scale of activations, which ferry scales as it computes"},
     {"rope.freqs", "rotation frequencies follow from params.json"},
@@ -347,6 +363,8 @@ static const char *drop_reason(const fy_hf_config *c, fy_span name)
         if (fy_span_ends(name, *own))
             return "not a weight of this family";
     }
+    if (fy_span_begins(name, "mtp."))
+        return "layers that predict more than one token, which ferry does not use";
     return c->nested && is_of_tower(name) ? "not of the text model" : NULL;
 }
 
@@ -436,6 +454,13 @@ static void account_for_rest(builder *b)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
+/* Is it MXFP4 in the checkpoint, and stays that, byte for byte, unless an option names another
+ * type? It is as small as the types of 4 bits, and more exact than any of them made from it. */
+static bool stays_mxfp4(const fy_plan_tensor *t)
+{
+    return t->src != NULL && t->src->dtype == FY_DT_F4 && (t->row->flags & FY_ROW_MATRIX) != 0;
+}
+
 /* The type of a matrix when all are `outtype`. */
 static fy_type pure(const fy_plan_tensor *t, fy_type outtype)
 {
@@ -468,7 +493,10 @@ static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
         items[i] = (fy_type_item){.name = fy_span_of(names[i]),
                                   .ne0 = t->ne[0],
                                   .matrix = matrix,
-                                  .type = matrix ? pure(t, o->outtype) : FY_F32};
+                                  .stays = stays_mxfp4(t),
+                                  .type = stays_mxfp4(t) ? FY_MXFP4
+                                          : matrix       ? pure(t, o->outtype)
+                                                         : FY_F32};
     }
     if (rc == 0)
         rc = fy_choose_matrix_types(&r, items, p->n_tensors, e);
@@ -500,6 +528,39 @@ static void tied_output(builder *b, const fy_ckpt_tensor *src)
             name);
 }
 
+/* --- a row for each neuron -------------------------------------------------------------------- */
+
+static int check_transposition(const fy_hf_config *c, fy_err *e)
+{
+    const fy_family *f = c->family;
+    const bool gated = fy_row_of_slot(f, FY_T_FFN_GATE) != NULL;
+    if (c->hp.n_expert > 0)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "--transpose-down: the matrices of experts are not transposed");
+    if (fy_row_by_neuron(f, FY_T_FFN_DOWN) == NULL || !fy_act_makes_zeros(c->hp.act, gated))
+        return fy_fail(
+            e, FY_EUNSUPPORTED,
+            "--transpose-down: %s, whose activations are hardly ever exactly 0: no neuron "
+            "could be left out",
+            fy_act_name(c->hp.act));
+    return 0;
+}
+
+/* The down matrix, or its bias, under the name that says what its rows are. */
+static void transpose(const fy_family *f, fy_plan_tensor *t)
+{
+    const fy_tensor_row *row = fy_row_by_neuron(f, t->row->slot);
+    if (row == NULL)
+        return;
+    if (row->slot == FY_T_FFN_DOWN_T) {
+        const uint64_t n_cols = t->ne[0];
+        t->ne[0] = t->ne[1];
+        t->ne[1] = n_cols;
+        t->transform = t->transform == FY_X_TRANSPOSE ? FY_X_COPY : FY_X_TRANSPOSE;
+    }
+    t->row = row;
+}
+
 /* rows[0..n): one row of the output and its other forms. */
 static void add_row(builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer)
 {
@@ -511,6 +572,8 @@ static void add_row(builder *b, const fy_tensor_row *rows, size_t n, uint32_t la
         tied_output(b, t.src);
         return;
     }
+    if (b->o->transpose_down)
+        transpose(p->config->family, &t);
     p->tensors[p->n_tensors++] = t;
 }
 
@@ -528,7 +591,8 @@ static void add_range(builder *b, size_t first, size_t last, uint32_t layer)
     const fy_family *f = b->plan->config->family;
     for (size_t i = first, n; i < last; i += n) {
         n = n_forms(f, i);
-        add_row(b, &f->rows[i], n, layer);
+        if (fy_row_is_in_layer(&b->plan->config->hp, &f->rows[i], layer))
+            add_row(b, &f->rows[i], n, layer);
     }
 }
 
@@ -555,7 +619,7 @@ static int count_params(fy_convert_plan *p, fy_err *e)
     for (size_t i = 0; i < p->n_tensors; i++) {
         const fy_plan_tensor *t = &p->tensors[i];
         uint64_t n = t->ne[0];
-        if (t->src == NULL)
+        if (t->src == NULL || (t->row->slot >= FY_T_UNUSED_0 && t->row->slot <= FY_T_UNUSED_2))
             continue;
         for (uint32_t d = 1; d < t->n_dims; d++) {
             if (!fy_mul_u64(n, t->ne[d], &n))
@@ -580,7 +644,7 @@ static fy_type type_of_most(const fy_convert_plan *p, fy_type outtype)
     for (size_t i = 0; i < p->n_tensors; i++) {
         const fy_plan_tensor *t = &p->tensors[i];
         if ((t->row->flags & FY_ROW_MATRIX) != 0)
-            by_type[t->type] += t->ne[0] * t->ne[1] * t->ne[2]; /* checked by count_params */
+            by_type[t->type] += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]; /* checked before */
     }
     for (int i = 0; i < FY_TYPE_COUNT; i++) {
         if (by_type[i] > by_type[most])
@@ -600,7 +664,7 @@ static void keep_embedding(builder *b)
     for (size_t i = 0; i < p->n_tensors; i++) {
         const fy_plan_tensor t = p->tensors[i];
         if (t.row->slot != FY_T_TOKEN_EMBD) {
-            free(t.experts);
+            free(t.stacked);
             continue;
         }
         b->used[index_of(b, t.src)] = true;
@@ -646,7 +710,7 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
     int rc = -1;
     if (b.used == NULL || b.faulty == NULL || p == NULL || p->tensors == NULL || p->drops == NULL) {
         fy_nomem(e);
-    } else {
+    } else if (!o->transpose_down || check_transposition(config, e) == 0) {
         size_t n_found;
         b.scheme = fy_prefix_scheme_of(dir, f, &n_found);
         add_rows(&b);
@@ -667,7 +731,7 @@ void fy_convert_plan_free(fy_convert_plan *p)
     if (p == NULL)
         return;
     for (size_t i = 0; i < p->n_tensors; i++)
-        free(p->tensors[i].experts);
+        free(p->tensors[i].stacked);
     free(p->tensors);
     free(p->drops);
     free(p);

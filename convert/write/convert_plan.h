@@ -29,8 +29,9 @@ typedef struct {
                     */
     uint32_t n_dims;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    const fy_ckpt_tensor *src; /* view; the first expert's when they are stacked; NULL: computed */
-    const fy_ckpt_tensor **experts; /* owned; one per expert; NULL: one source has all rows */
+    const fy_ckpt_tensor *src;      /* view; the first when several are stacked; NULL: computed */
+    const fy_ckpt_tensor **stacked; /* owned; [n_stacked]; NULL: one source has all rows */
+    uint32_t n_stacked;
 } fy_plan_tensor;
 
 typedef struct {
@@ -43,8 +44,9 @@ typedef struct {
     fy_recipe recipe; /* policy/type_policy.h, with the next three */
     const fy_type *output_type, *embedding_type; /* NULL: not given */
     fy_type_rules *rules;                        /* NULL: none */
-    bool embedding_only;                         /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
-    bool allow_unmapped;                         /* an unknown tensor is dropped */
+    bool transpose_down; /* ffn_down becomes ffn_down_t: a row for each neuron */
+    bool embedding_only; /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
+    bool allow_unmapped; /* an unknown tensor is dropped */
 } fy_plan_options;
 
 typedef struct {

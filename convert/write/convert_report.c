@@ -3,6 +3,7 @@
 #include "convert/write/convert_job.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,11 +50,18 @@ static const char *transform_text(fy_transform x)
         [FY_X_LLAMA3_FREQS] = "computed from rope_scaling",
         [FY_X_LONG_FACTORS] = "long_factor of rope_scaling",
         [FY_X_SHORT_FACTORS] = "short_factor of rope_scaling",
+        [FY_X_PART_FREQS] = "computed from rope_parameters",
+        [FY_X_PAD_ROWS] = "",
         [FY_X_ZEROS] = "zeros",
         [FY_X_ADD_ONE] = "plus one",
+        [FY_X_ONE_MINUS] = "one minus",
+        [FY_X_SPREAD] = "spread",
+        [FY_X_EXP_SPREAD] = "exp, spread",
         [FY_X_TRANSPOSE] = "transposed",
         [FY_X_TRANSPOSE_FIRST_HALF] = "first half transposed",
         [FY_X_TRANSPOSE_SECOND_HALF] = "second half transposed",
+        [FY_X_TRANSPOSE_EVEN] = "even columns transposed",
+        [FY_X_TRANSPOSE_ODD] = "odd columns transposed",
         [FY_X_PERMUTE_Q] = "rows permuted",
         [FY_X_PERMUTE_K] = "rows permuted",
     };
@@ -74,8 +82,8 @@ static void put_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
     fy_str_printf(s, "%-26s %-5s %-15s %13" PRIu64 "  ", name, fy_type_name(t->type), shape, bytes);
     if (t->src != NULL) {
         fy_str_put_quoted(s, t->src->name, FY_ROW_NAME_BYTES);
-        if (t->experts != NULL)
-            fy_str_puts(s, " and those of the other experts");
+        if (t->stacked != NULL)
+            fy_str_puts(s, " and those that follow it");
         fy_str_printf(s, " (%s)%s", fy_dtype_name(t->src->dtype), *how != '\0' ? ", " : "");
     }
     fy_str_printf(s, "%s%s\n", how, t->fallback ? ", rows do not divide into blocks of 32" : "");
@@ -99,13 +107,27 @@ static void put_table(const fy_convert_job *j, fy_str *s)
         fy_str_printf(s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(j->writer));
 }
 
+static int put_parts(fy_convert_job *j, fy_str *s, fy_err *e)
+{
+    const uint32_t n = j->parts.part.n;
+    uint64_t *work = n > 0 ? calloc(n, sizeof *work) : NULL;
+    double seconds = -1;
+    if (n > 0 && work == NULL)
+        return fy_nomem(e);
+    const int rc = n > 0 ? fy_convert_job_shares(j, work, e) : 0;
+    if (rc == 0 && n > 0)
+        fy_part_show(work, n, fy_convert_job_estimate(j, &seconds) ? seconds : -1, s);
+    free(work);
+    return rc;
+}
+
 int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
 {
     fy_str s = {0};
     uint64_t space;
     double seconds;
     put_table(j, &s);
-    if (fy_stdout_text(&s, e) != 0)
+    if (put_parts(j, &s, e) != 0 || fy_stdout_text(&s, e) != 0)
         return -1;
     if (n_drops(j) > 0)
         fy_log(FY_LOG_INFO, "%zu tensors of the checkpoint, %.1f MB, are not in the output",
@@ -153,7 +175,7 @@ static void put_json_tensor(const fy_convert_job *j, size_t i, fy_str *s)
     if (t->src != NULL) {
         fy_str_puts(s, ", ");
         put_source(s, "source", t->src);
-        fy_str_printf(s, ", \"n_sources\": %u", t->experts != NULL ? j->config.hp.n_expert : 1);
+        fy_str_printf(s, ", \"n_sources\": %u", t->stacked != NULL ? t->n_stacked : 1);
     }
     if (*how != '\0')
         fy_str_printf(s, ", \"transform\": \"%s\"", how);

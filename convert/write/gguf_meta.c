@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/graph_io.h"
 #include "base/log.h"
 #include "convert/source/model_card.h"
 #include "convert/write/model_id.h"
@@ -118,6 +119,8 @@ static void warn_values(const fy_hf_config *c, const fy_family *reader)
         (c->hp.yarn_beta_fast != 32 || c->hp.yarn_beta_slow != 1))
         warn(c, "the ramp of yarn goes from %g to %g rotations, not from 32 to 1",
              (double)c->hp.yarn_beta_fast, (double)c->hp.yarn_beta_slow);
+    if (c->hp.rope_scaling == FY_ROPE_SCALING_YARN && c->hp.yarn_unrounded)
+        warn(c, "the ends of yarn's ramp are not rounded to whole pairs");
     if (c->hp.n_expert > 0 && c->hp.expert_norm != reader->defaults.expert_norm)
         warn(c, "the weights of the experts are %sdivided by their sum",
              c->hp.expert_norm ? "" : "not ");
@@ -128,7 +131,9 @@ static void warn_gemma(const fy_hf_config *c, const fy_family *reader)
 {
     const fy_hparams *hp = &c->hp;
     const bool large = hp->n_layer == 46 || hp->n_layer == 62;
-    const float usual = 1 / sqrtf((float)(large ? hp->n_embd / hp->n_head : hp->head_dim));
+    const float usual = reader->defaults.attn_scale != 0
+                            ? reader->defaults.attn_scale
+                            : 1 / sqrtf((float)(large ? hp->n_embd / hp->n_head : hp->head_dim));
     if (hp->attn_scale != 0 && fabsf(hp->attn_scale - usual) > 1e-4F * usual)
         warn(c, "scores are multiplied by %.4g, not by %.4g", (double)hp->attn_scale,
              (double)usual);
@@ -140,10 +145,9 @@ static void warn_gemma(const fy_hf_config *c, const fy_family *reader)
 static void warn_layers(const fy_hf_config *c, const fy_family *reader)
 {
     const fy_hparams *hp = &c->hp;
-    fy_layer_set full = fy_layers_of(reader->full_attention, hp->n_layer), nope = {0};
-    if (hp->n_swa != 0 || !reader->nope_follows_swa)
-        nope = fy_layers_of(reader->no_rope, hp->n_layer);
-    if (hp->n_swa != 0 && hp->n_swa < hp->n_ctx_train) {
+    fy_layer_set full = fy_layers_of(reader->full_attention, hp->n_layer);
+    fy_layer_set nope = fy_usual_nope_layers(reader, hp);
+    if (hp->n_swa != 0 && hp->n_swa < hp->n_ctx_train && !reader->lists_swa_layers) {
         /* Others have windows where a pattern of layers has them, and SmallThinker's is fixed. */
         if (reader->full_attention.period == 0)
             warn(c, "attention has a window of %u tokens", hp->n_swa);
@@ -153,12 +157,27 @@ static void warn_layers(const fy_hf_config *c, const fy_family *reader)
             warn(c, "%u of %u layers have the window of %u tokens, not those usual in this family",
                  hp->n_layer - fy_layers_count(&hp->full_layers), hp->n_layer, hp->n_swa);
     }
+    if (reader->swa_unscaled && hp->rope_theta_swa != 0 && hp->rope_theta_swa != hp->rope_theta)
+        warn(c, "layers with the window rotate with base %g", (double)hp->rope_theta_swa);
     if (reader->alibi_layers != 0 && hp->n_layer != reader->defaults.n_layer)
         warn(c, "heads rotate, which others know by %u layers, and here are %u",
              reader->defaults.n_layer, hp->n_layer);
-    if (!same_layers(&nope, &hp->nope_layers))
+    if (!reader->rope_switch && !same_layers(&nope, &hp->nope_layers))
         warn(c, "%u of %u layers do not rotate, not those usual in this family",
              fy_layers_count(&hp->nope_layers), hp->n_layer);
+}
+
+/* Others take the last two layers with keys of their own for the ones that are read. */
+static void warn_shared(const fy_hf_config *c)
+{
+    const fy_hparams *hp = &c->hp;
+    const uint32_t n_own = hp->n_layer - hp->n_kv_shared;
+    for (uint32_t i = n_own; i < hp->n_layer; i++) {
+        if (fy_kv_owner(hp, i) != n_own - (fy_layer_has_window(hp, i) ? 2 : 1)) {
+            warn(c, "layer %u reads the keys and values of layer %u", i, fy_kv_owner(hp, i));
+            return;
+        }
+    }
 }
 
 void fy_warn_other_readers(const fy_hf_config *c)
@@ -167,8 +186,14 @@ void fy_warn_other_readers(const fy_hf_config *c)
         fy_family_of_gguf(fy_span_of(c->family->gguf_arch), c->hp.n_expert > 0);
     if (reader == NULL)
         return;
+    if (reader->own_arch)
+        fy_log(FY_LOG_WARN,
+               "general.architecture is \"%s\", a name of ferry's own: other programs do not read "
+               "this file yet (docs/gguf.md says what is in it)",
+               reader->gguf_arch);
     warn_values(c, reader);
     warn_layers(c, reader);
+    warn_shared(c);
     if (reader->sqrt_embedding)
         warn_gemma(c, reader);
 }

@@ -30,17 +30,29 @@ static bool is_expected(const fy_hf_config *c, const fy_tensor_row *row)
     return row->hf == NULL ? fy_plan_row_is_computed(c, row) : fy_plan_row_is_required(c, row);
 }
 
+/* Its type: experts that are MXFP4 stay that. */
+static fy_type expected_type(const fy_hf_config *c, const fy_tensor_row *row, fy_type matrices)
+{
+    const bool of_experts = row->slot >= FY_T_FFN_GATE_EXPS && row->slot <= FY_T_FFN_DOWN_EXPS_B;
+    return (row->flags & FY_ROW_MATRIX) == 0 ? FY_F32
+           : c->mxfp4 && of_experts          ? FY_MXFP4
+                                             : matrices;
+}
+
 static int add_expected_tensors(fy_gguf_writer *w, const fy_hf_config *c, fy_type matrices,
                                 fy_err *e)
 {
     for (size_t i = 0; i < c->family->n_rows; i++) {
         const fy_tensor_row *row = &c->family->rows[i];
         uint32_t n_layer = fy_row_is_layer(row) ? c->hp.n_layer : 1;
-        fy_type type = (row->flags & FY_ROW_MATRIX) != 0 ? matrices : FY_F32;
+        const fy_type type = expected_type(c, row, matrices);
         for (uint32_t layer = 0; layer < n_layer && is_expected(c, row); layer++) {
             uint64_t ne[FY_GGUF_MAX_DIMS];
             char name[FY_ROW_NAME_BYTES];
-            uint32_t n_dims = fy_row_shape(&c->hp, row, ne);
+            if (!fy_row_is_in_layer(&c->hp, row, layer))
+                continue;
+            const fy_hparams like = fy_hparams_of_layer(&c->hp, layer);
+            uint32_t n_dims = fy_row_shape(fy_row_is_layer(row) ? &like : &c->hp, row, ne);
             fy_row_name(row->gguf, layer, name);
             if (fy_gguf_add_tensor(w, name, type, n_dims, ne, e) < 0)
                 return -1;

@@ -11,8 +11,8 @@
 
 typedef struct fy_planned_gguf fy_planned_gguf;
 
-/* `path` as of fy_ckpt_open; n_threads may read values at once. 0, for a checkpoint whose weights are
- * not there: the keys that config.json and the tokenizer's files of a directory give, and the
+/* `path` as of fy_ckpt_open; n_threads may read values at once. 0, for a checkpoint whose weights
+ * are not there: the keys that config.json and the tokenizer's files of a directory give, and the
  * tensors that such a model has to have, without plan and stream. NULL on failure. */
 fy_planned_gguf *fy_planned_gguf_open(const char *path, int n_threads, fy_err *e);
 void fy_planned_gguf_close(fy_planned_gguf *p); /* NULL is fine */

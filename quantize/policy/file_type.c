@@ -10,9 +10,11 @@ static const struct {
     const char *name;
     fy_file_type t;
 } mixtures[] = {
-    {"q4_K_M", {FY_Q4_K, FY_RECIPE_LLAMA}}, {"q4_K_S", {FY_Q4_K, FY_RECIPE_LLAMA_SMALL}},
-    {"q5_K_M", {FY_Q5_K, FY_RECIPE_LLAMA}}, {"q5_K_S", {FY_Q5_K, FY_RECIPE_LLAMA_SMALL}},
-    {"q6_K", {FY_Q6_K, FY_RECIPE_LLAMA}},
+    {"q4_K_M", {FY_Q4_K, FY_RECIPE_LLAMA}},       {"q4_K_S", {FY_Q4_K, FY_RECIPE_LLAMA_SMALL}},
+    {"q5_K_M", {FY_Q5_K, FY_RECIPE_LLAMA}},       {"q5_K_S", {FY_Q5_K, FY_RECIPE_LLAMA_SMALL}},
+    {"q3_K_M", {FY_Q3_K, FY_RECIPE_LLAMA}},       {"q3_K_S", {FY_Q3_K, FY_RECIPE_LLAMA_SMALL}},
+    {"q3_K_L", {FY_Q3_K, FY_RECIPE_LLAMA_LARGE}}, {"q6_K", {FY_Q6_K, FY_RECIPE_LLAMA}},
+    {"q2_K", {FY_Q2_K, FY_RECIPE_LLAMA}},         {"mxfp4_moe", {FY_MXFP4, FY_RECIPE_LLAMA}},
 };
 enum { N_MIXTURES = sizeof mixtures / sizeof mixtures[0] };
 
@@ -26,7 +28,7 @@ int fy_file_type_of(const char *name, int recipe, fy_file_type *out, fy_err *e)
         if (recipe != FY_RECIPE_PURE)
             return 0;
         out->recipe = FY_RECIPE_PURE;
-        return t->type == FY_Q6_K
+        return strcmp(mixtures[i].name, fy_type_name(t->type)) == 0
                    ? 0
                    : fy_fail(e, FY_EARG,
                              "%s is a mixture of types, which --recipe llama makes; pure: %s",
@@ -54,7 +56,14 @@ const char *fy_file_type_of_llama(const fy_file_type *t)
     case FY_Q4_1:
     case FY_Q5_0:
     case FY_Q5_1:
+    case FY_IQ4_NL:
         return "--recipe llama, which has the output matrix in q6_K";
+    case FY_Q2_K:
+        return "--recipe llama, which has some matrices in q3_K and more";
+    case FY_Q3_K:
+        return "q3_K_M, which has some matrices in q4_K and more";
+    case FY_MXFP4:
+        return "mxfp4_moe, which has all but the experts in q8_0";
     case FY_Q4_K:
         return "q4_K_M, which has some matrices in q6_K";
     case FY_Q5_K:
@@ -66,11 +75,12 @@ const char *fy_file_type_of_llama(const fy_file_type *t)
 
 const char *fy_file_type_refusal(const char *name)
 {
-    static const char *const prefixes[] = {"q1_", "q2_", "q3_", "iq", "tq", "mxfp4", "nvfp4"};
+    static const char *const prefixes[] = {"q1_", "q2_0",   "q2_K_S", "iq1",  "iq2",
+                                           "iq3", "iq4_xs", "tq",     "nvfp4"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         if (strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return "cannot be written yet; the smallest types that can are q4_0 and q4_K (4.5 bits "
-                   "a weight), the smallest mixture is q4_K_S";
+            return "cannot be written yet; the smallest types that can are q2_K, q3_K (2.6 and 3.4 "
+                   "bits a weight) and mxfp4 (4.25)";
     }
     return strcasecmp(name, "copy") == 0 ? "is llama-quantize's word for a plain copy; 'cp' makes "
                                            "one, and --split-max-size splits a file"

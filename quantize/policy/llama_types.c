@@ -129,6 +129,8 @@ int fy_recipe_ftype(fy_recipe r, fy_type target)
 {
     if (r == FY_RECIPE_LLAMA && (target == FY_Q4_K || target == FY_Q5_K))
         return target == FY_Q4_K ? 15 : 17;
+    if (target == FY_Q3_K && (r == FY_RECIPE_LLAMA || r == FY_RECIPE_LLAMA_LARGE))
+        return r == FY_RECIPE_LLAMA ? 12 : 13;
     return fy_type_ftype(target);
 }
 
@@ -186,7 +188,7 @@ static int by_layer(const void *a, const void *b)
 typedef struct {
     const fy_llama_model *m;
     fy_type target;
-    bool small; /* Q4_K_S, Q5_K_S */
+    bool small, large; /* Q3_K_S, Q4_K_S, Q5_K_S; Q3_K_L */
     bool falcon, tied;
     uint32_t n_values;        /* matrices for values in the file */
     uint32_t i_value, i_down; /* that were seen */
@@ -209,21 +211,58 @@ static bool is_70b(const fy_llama_model *m)
            fy_span_is(m->arch, "olmo");
 }
 
+/* Four heads or more share their keys and values. */
+static bool has_wide_groups(const fy_llama_model *m)
+{
+    return m->n_head_kv > 0 && m->n_head / m->n_head_kv >= 4;
+}
+
+static fy_type value_type_by_rule(const rule *r, uint32_t i)
+{
+    switch ((int)r->target) {
+    case FY_Q2_K:
+        return has_wide_groups(r->m) ? FY_Q4_K : FY_Q3_K;
+    case FY_Q3_K:
+        return r->small ? FY_Q3_K : r->large || i < 2 ? FY_Q5_K : FY_Q4_K;
+    case FY_IQ4_NL:
+        return has_wide_groups(r->m) ? FY_Q5_K : FY_IQ4_NL;
+    case FY_Q4_K:
+        if (r->small)
+            return i < 4 ? FY_Q5_K : FY_Q4_K;
+        return more_bits(i, r->n_values) ? FY_Q6_K : FY_Q4_K;
+    case FY_Q5_K:
+        return !r->small && more_bits(i, r->n_values) ? FY_Q6_K : FY_Q5_K;
+    default:
+        return r->target;
+    }
+}
+
 static fy_type value_type(rule *r)
 {
-    const uint32_t i = r->i_value++;
+    const fy_type t = value_type_by_rule(r, r->i_value++);
     if (r->m->n_expert == 8)
         return FY_Q8_0;
-    if (!r->small && (r->target == FY_Q4_K || r->target == FY_Q5_K) && more_bits(i, r->n_values))
-        return FY_Q6_K;
-    const bool first = r->small && i < 4;
-    return r->target == FY_Q4_K && (first || is_70b(r->m)) ? FY_Q5_K : r->target;
+    return (t == FY_Q3_K || t == FY_Q4_K) && is_70b(r->m) ? FY_Q5_K : t;
+}
+
+static fy_type down_type_q3(const rule *r, uint32_t i)
+{
+    const uint32_t n = r->m->n_layer;
+    if (r->small)
+        return FY_Q3_K;
+    if (r->large)
+        return r->falcon ? FY_Q4_K : FY_Q5_K;
+    return i < n / 16 ? FY_Q5_K : !r->falcon || more_bits(i, n) ? FY_Q4_K : FY_Q3_K;
 }
 
 static fy_type down_type(const rule *r, uint32_t i)
 {
     const uint32_t n = r->m->n_layer;
     const fy_type t = r->target;
+    if (t == FY_Q2_K || t == FY_Q3_K)
+        return t == FY_Q2_K ? FY_Q3_K : down_type_q3(r, i);
+    if (t == FY_IQ4_NL)
+        return !r->m->imatrix && i < n / 8 ? FY_Q5_K : t;
     if (r->small)
         return t == FY_Q4_K && !r->falcon && i < n / 8 ? FY_Q5_K : t;
     if (t == FY_Q4_K && r->falcon)
@@ -233,6 +272,29 @@ static fy_type down_type(const rule *r, uint32_t i)
     if (r->m->imatrix && i < n / 8)
         return t == FY_Q4_0 ? FY_Q4_1 : t == FY_Q5_0 ? FY_Q5_1 : t;
     return t;
+}
+
+static fy_type attn_output_type(const rule *r)
+{
+    const fy_type t = r->target;
+    if (r->falcon)
+        return t == FY_Q3_K && r->large ? FY_Q4_K : t;
+    if (r->m->n_expert == 8) {
+        const bool more = t == FY_Q2_K || t == FY_Q3_K || t == FY_Q4_K || t == FY_IQ4_NL;
+        return more && !r->large ? FY_Q5_K : t;
+    }
+    if (t == FY_Q2_K)
+        return FY_Q3_K;
+    if (t != FY_Q3_K || r->small)
+        return t;
+    return r->large ? FY_Q5_K : FY_Q4_K;
+}
+
+/* MXFP4_MOE: the experts alone. */
+static fy_type mxfp4_type(const rule *r, category c, fy_span name)
+{
+    const bool output = c == OUTPUT || (c == EMBEDDING && r->tied);
+    return !output && memmem(name.ptr, name.len, "_exps", 5) != NULL ? FY_MXFP4 : FY_Q8_0;
 }
 
 /* Experts' tensors know their layer by name alone. */
@@ -253,8 +315,8 @@ static int choose(rule *r, fy_type_item *t, fy_err *e)
 {
     const category c = category_of(t->name);
     uint32_t layer = r->i_down;
-    t->wanted = r->target;
-    switch (c) {
+    t->wanted = r->target == FY_MXFP4 ? mxfp4_type(r, c, t->name) : r->target;
+    switch (r->target == FY_MXFP4 ? OTHER : c) {
     case EMBEDDING:
     case OUTPUT:
         if ((c == OUTPUT || r->tied) && r->target != FY_Q8_0)
@@ -268,8 +330,7 @@ static int choose(rule *r, fy_type_item *t, fy_err *e)
             t->wanted = FY_Q8_0;
         break;
     case ATTN_OUTPUT:
-        if (!r->falcon && r->m->n_expert == 8 && r->target == FY_Q4_K)
-            t->wanted = FY_Q5_K;
+        t->wanted = attn_output_type(r);
         break;
     case UP:
     case GATE:
@@ -295,6 +356,7 @@ int fy_llama_types(const fy_llama_model *m, const fy_file_type *file, fy_type_it
     rule r = {.m = m,
               .target = file->type,
               .small = file->recipe == FY_RECIPE_LLAMA_SMALL,
+              .large = file->recipe == FY_RECIPE_LLAMA_LARGE,
               .falcon = fy_span_is(m->arch, "falcon"),
               .tied = true};
     fy_type_item **order = calloc(n > 0 ? n : 1, sizeof *order);

@@ -172,6 +172,7 @@ int fy_choose_matrix_types(const fy_type_request *r, fy_type_item *t, size_t n, 
         t[i].wanted = t[i].type;
         t[i].why = !t[i].matrix           ? FY_TYPE_KEPT
                    : by_option(&s, &t[i]) ? FY_TYPE_OPTION
+                   : t[i].stays           ? FY_TYPE_KEPT
                                           : FY_TYPE_ASKED;
     }
     if (check_used(&s, e) != 0 ||

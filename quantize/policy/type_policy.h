@@ -20,9 +20,14 @@
 
 /* --- the type of a file ---------------------------------------------------------------------- */
 
-/* LLAMA: llama-quantize's choice, of q4_K and q5_K its Q4_K_M and Q5_K_M; LLAMA_SMALL: Q4_K_S and
- * Q5_K_S. */
-typedef enum { FY_RECIPE_PURE, FY_RECIPE_LLAMA, FY_RECIPE_LLAMA_SMALL } fy_recipe;
+/* LLAMA: llama-quantize's choice, of q3_K, q4_K and q5_K its Q3_K_M, Q4_K_M and Q5_K_M;
+ * LLAMA_SMALL: Q3_K_S and so on; LLAMA_LARGE: Q3_K_L. */
+typedef enum {
+    FY_RECIPE_PURE,
+    FY_RECIPE_LLAMA,
+    FY_RECIPE_LLAMA_SMALL,
+    FY_RECIPE_LLAMA_LARGE,
+} fy_recipe;
 #define FY_RECIPES "pure|llama" /* the first two */
 
 typedef struct {
@@ -30,8 +35,9 @@ typedef struct {
     fy_recipe recipe;
 } fy_file_type;
 
-/* Names besides those of types. q6_K is a type and a mixture: without a recipe the mixture. */
-#define FY_MIXTURES "q4_K_M|q4_K_S|q5_K_M|q5_K_S"
+/* Names besides those of types. q2_K and q6_K are types and mixtures: without a recipe the mixture.
+ */
+#define FY_MIXTURES "q4_K_M|q4_K_S|q5_K_M|q5_K_S|q3_K_M|q3_K_S|q3_K_L|mxfp4_moe"
 
 /* What a type or mixture means. recipe: of FY_RECIPES, or below 0: not given. */
 int fy_file_type_of(const char *name, int recipe, fy_file_type *out, fy_err *e);
@@ -112,6 +118,7 @@ typedef struct {
     fy_span name;  /* of the GGUF file; view */
     uint64_t ne0;  /* row length */
     bool matrix;   /* else it keeps its type */
+    bool stays;    /* so does this one, unless an option names it */
     fy_type type;  /* in: the one asked for, or kept; out: chosen */
     bool fallback; /* out: another than `wanted`, because of its rows */
     fy_type wanted;
