@@ -45,8 +45,24 @@ fy_grammar *fy_grammar_schema(fy_span json, fy_err *e);
 /* One of them or, unless `single`, several, with other texts around: first JSON (between JSON)*
  * last. frame NULL: the JSON alone. */
 typedef struct {
+    const char *before_name, *after_name, *key, *after_key, *value, *after_value, *end;
+    const char *mark; /* ends a value for a reader; part of after_value */
+} fy_pairs_frame;
+/* A name and one object: before_name NAME, perhaps id and nine letters or digits, after_name
+ * OBJECT. quote NULL: JSON; else strings stand as they are between quotes, names of members without
+ * any, and nothing is between them but ',' and ':'. */
+typedef struct {
+    const char *before_name, *id, *after_name, *quote; /* id NULL: none */
+} fy_named_frame;
+typedef struct {
     const char *first, *between, *last;
     bool single;
+    /* Calls as pairs instead of JSON: before_name NAME after_name, for each argument that is there
+     * key KEY after_key value VALUE after_value, then end. The JSON is a schema of
+     * {"name": NAME, "arguments": {...}}, or anyOf of those. A value is JSON, but where its type
+     * may be a string it is a text without the mark; FY_EUNSUPPORTED where that cannot be held. */
+    const fy_pairs_frame *pairs;
+    const fy_named_frame *named; /* of the same JSON */
 } fy_schema_frame;
 fy_grammar *fy_grammar_schema_framed(fy_span json, const fy_schema_frame *frame, fy_err *e);
 fy_grammar *fy_grammar_keep(fy_grammar *g); /* one more user; returns g */

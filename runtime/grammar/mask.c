@@ -16,7 +16,7 @@
 #define N_KEPT    32                   /* masks */
 #define LONG_WALK 1024                 /* nodes: a mask that is worth being kept */
 #define FORGET_AT ((size_t)3 << 19)    /* bytes of what was learned */
-#define WORK_MAX  (100ull << 20)       /* ways met for one mask: a second or two */
+#define WORK_MAX  (4ull << 20)         /* ways met for one mask: 50 ms, other answers wait for it */
 #define NOT_ALIKE (FY_PLAIN_CHARS + 1) /* a depth: plain characters lead to different places */
 #define LEVEL_MAX 8                    /* situations of one level of the search */
 
@@ -26,6 +26,7 @@ struct fy_matcher {
     fy_recogniser r;
     uint32_t start, here; /* situations */
     size_t forget_at;     /* bytes of what was learned */
+    uint64_t work_max;    /* of the mask that is made */
     bool ended;
     uint64_t *bits;                  /* owned, [n_words]: a mask that is not kept */
     uint64_t *kept;                  /* owned, [N_KEPT][n_words], at the first long walk */
@@ -152,10 +153,22 @@ typedef struct {
     bool alive, dead;
 } met;
 
+/* For a mask, whose work is limited. */
+static int next_situation(fy_matcher *m, uint32_t from, uint32_t class, uint32_t *to, fy_err *e)
+{
+    if (fy_recogniser_next(&m->r, from, class, to, e) != 0)
+        return -1;
+    return m->r.work <= m->work_max
+               ? 0
+               : fy_fail(e, FY_EFIT,
+                         "the grammar is too ambiguous here: a mask takes too long; anchor "
+                         "patterns, or use smaller counts");
+}
+
 static int try_class(fy_matcher *m, uint32_t from, uint32_t class, level *to, met *seen, fy_err *e)
 {
     uint32_t next;
-    if (fy_recogniser_next(&m->r, from, class, &next, e) != 0)
+    if (next_situation(m, from, class, &next, e) != 0)
         return -1;
     if (next == FY_DEAD) {
         seen->dead = true;
@@ -279,7 +292,6 @@ static int walk(fy_matcher *m, const fy_tree *tree, uint32_t from, uint64_t *bit
     const fy_trie_node *nodes = tree->nodes;
     const uint8_t *class_of = m->g->class_of;
     const uint32_t n_classes = m->g->n_classes;
-    const uint64_t work_max = m->r.work + WORK_MAX;
     uint32_t d = 0, visited = 0;
     m->open_to[0] = from;
     m->open_end[0] = tree->n;
@@ -287,14 +299,8 @@ static int walk(fy_matcher *m, const fy_tree *tree, uint32_t from, uint64_t *bit
         const fy_trie_node node = nodes[i];
         const uint32_t class = class_of[node.byte];
         uint32_t to = m->r.next[(size_t)m->open_to[d] * n_classes + class];
-        if (to == FY_NOT_YET) {
-            if (fy_recogniser_step(&m->r, m->open_to[d], class, &to, e) != 0)
-                return -1;
-            if (m->r.work > work_max)
-                return fy_fail(e, FY_EFIT,
-                               "the grammar is too ambiguous here: a mask takes more "
-                               "than a second");
-        }
+        if (to == FY_NOT_YET && next_situation(m, m->open_to[d], class, &to, e) != 0)
+            return -1;
         if (to == FY_DEAD) {
             i = node.next;
         } else {
@@ -318,6 +324,7 @@ static int fill_mask(fy_matcher *m, uint64_t *bits, uint32_t *n_visited, fy_err 
 {
     const fy_trie *t = m->t;
     uint8_t depth;
+    m->work_max = m->r.work + WORK_MAX;
     if (known_depth(m, m->here, &depth, e) != 0)
         return -1;
     *n_visited = 0;
@@ -427,7 +434,7 @@ int fy_matcher_accept(fy_matcher *m, int32_t id, fy_err *e)
         m->ended = true;
         return 0;
     }
-    const fy_span bytes = {t->bytes + t->at[id], t->at[id + 1] - t->at[id]};
+    const fy_span bytes = fy_trie_text(t, (uint32_t)id);
     if (bytes.len == 0)
         return fy_fail(e, FY_EARG, "token %d has no text: the grammar does not allow it", id);
     return fy_matcher_accept_text(m, bytes, e);

@@ -19,35 +19,59 @@
 #define WAYS_MAX   (1u << 16)         /* of a step */
 #define MEMORY_MAX ((size_t)40 << 20) /* of everything that is learned */
 
-/* --- sets of ways ----------------------------------------------------------------------------- */
+/* --- lists of ways ---------------------------------------------------------------------------- */
 
-static int way_order(const void *a, const void *b)
+static inline int push(fy_way **list, size_t *n, size_t *cap, fy_way w, fy_err *e)
 {
-    const fy_way *x = a, *y = b;
-    if (x->frame != y->frame)
-        return x->frame < y->frame ? -1 : 1;
-    return x->state < y->state ? -1 : x->state > y->state;
+    if (*n == *cap)
+        return fy_append(list, n, cap, &w, sizeof w, e);
+    (*list)[(*n)++] = w;
+    return 0;
 }
 
-static size_t sort_ways(fy_way *w, size_t n)
+/* --- sets of ways ----------------------------------------------------------------------------- */
+
+static uint64_t key_of(fy_way w)
 {
-    size_t kept = 0;
-    if (n > 16) {
-        qsort(w, n, sizeof *w, way_order);
-    } else {
-        for (size_t i = 1; i < n; i++) {
-            const fy_way x = w[i];
-            size_t k = i;
-            for (; k > 0 && way_order(&x, &w[k - 1]) < 0; k--)
-                w[k] = w[k - 1];
-            w[k] = x;
+    return (uint64_t)w.frame << 32 | w.state;
+}
+
+static void sort_few(fy_way *w, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const fy_way x = w[i];
+        size_t k = i;
+        for (; k > 0 && key_of(x) < key_of(w[k - 1]); k--)
+            w[k] = w[k - 1];
+        w[k] = x;
+    }
+}
+
+/* By the bytes of their keys, the lowest first, but for those that are the same in all. Returns the
+ * one of the two places where they are in the end. */
+static fy_way *sort_many(fy_way *w, fy_way *other, size_t n)
+{
+    uint64_t differs = 0;
+    for (size_t i = 1; i < n; i++)
+        differs |= key_of(w[i]) ^ key_of(w[0]);
+    for (int shift = 0; shift < 64; shift += 8) {
+        uint32_t at[256] = {0}, sum = 0;
+        if ((differs >> shift & 0xFF) == 0)
+            continue;
+        for (size_t i = 0; i < n; i++)
+            at[key_of(w[i]) >> shift & 0xFF]++;
+        for (int c = 0; c < 256; c++) {
+            const uint32_t here = at[c];
+            at[c] = sum;
+            sum += here;
         }
+        for (size_t i = 0; i < n; i++)
+            other[at[key_of(w[i]) >> shift & 0xFF]++] = w[i];
+        fy_way *swap = w;
+        w = other;
+        other = swap;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (kept == 0 || way_order(&w[kept - 1], &w[i]) != 0)
-            w[kept++] = w[i];
-    }
-    return kept;
+    return w;
 }
 
 static uint64_t mix(uint64_t h)
@@ -108,7 +132,7 @@ static int number_of(fy_way_sets *s, const fy_way *w, size_t n, bool may_end, ui
     }
     const fy_way_set x = {(uint32_t)s->n_ways, (uint32_t)n, may_end, FY_DEPTH_UNKNOWN};
     for (size_t i = 0; i < n; i++) {
-        if (fy_append(&s->ways, &s->n_ways, &s->cap_ways, &w[i], sizeof *w, e) != 0)
+        if (push(&s->ways, &s->n_ways, &s->cap_ways, w[i], e) != 0)
             return -1;
     }
     *out = (uint32_t)s->n_sets;
@@ -132,6 +156,31 @@ static size_t sets_memory(const fy_way_sets *s)
            s->n_slots * sizeof *s->slots;
 }
 
+/* Sorts r->made, each way once. */
+static int sort_made(fy_recogniser *r, fy_err *e)
+{
+    size_t kept = 0;
+    if (r->n_made <= 48) {
+        sort_few(r->made, r->n_made);
+    } else {
+        if (r->cap_sorted < r->cap_made) {
+            fy_way *more = realloc(r->sorted, r->cap_made * sizeof *more);
+            if (more == NULL)
+                return fy_nomem(e);
+            r->sorted = more;
+            r->cap_sorted = r->cap_made;
+        }
+        if (sort_many(r->made, r->sorted, r->n_made) == r->sorted)
+            memcpy(r->made, r->sorted, r->n_made * sizeof *r->made);
+    }
+    for (size_t i = 0; i < r->n_made; i++) {
+        if (kept == 0 || key_of(r->made[kept - 1]) != key_of(r->made[i]))
+            r->made[kept++] = r->made[i];
+    }
+    r->n_made = kept;
+    return 0;
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 void fy_recogniser_release(fy_recogniser *r)
@@ -148,6 +197,7 @@ void fy_recogniser_release(fy_recogniser *r)
     free(r->entered_frame);
     free(r->entered);
     free(r->made);
+    free(r->sorted);
     *r = (fy_recogniser){0};
 }
 
@@ -217,7 +267,7 @@ static int follow(fy_recogniser *r, uint32_t state, uint32_t frame, fy_err *e)
     if (r->n_todo >= WAYS_MAX)
         return fy_fail(e, FY_EFIT, "the grammar is too ambiguous here: more than %u ways at once",
                        WAYS_MAX);
-    if (fy_append(&r->todo, &r->n_todo, &r->cap_todo, &way, sizeof way, e) != 0)
+    if (push(&r->todo, &r->n_todo, &r->cap_todo, way, e) != 0)
         return -1;
     return r->n_todo * 2 < r->n_seen ? 0 : grow_seen(r, e);
 }
@@ -271,7 +321,7 @@ static int add_made(fy_recogniser *r, fy_way w, fy_err *e)
     if (r->n_made >= WAYS_MAX)
         return fy_fail(e, FY_EFIT, "the grammar is too ambiguous here: more than %u ways at once",
                        WAYS_MAX);
-    return fy_append(&r->made, &r->n_made, &r->cap_made, &w, sizeof w, e);
+    return push(&r->made, &r->n_made, &r->cap_made, w, e);
 }
 
 /* The number of a frame, once those of outer rules are complete. */
@@ -297,8 +347,9 @@ static int complete_frame(fy_recogniser *r, uint32_t rule, fy_err *e)
                 return -1;
         }
     }
-    const size_t n = sort_ways(r->made, r->n_made);
-    return number_of(&r->frames, r->made, n, false, &r->entered_frame[rule], e);
+    if (sort_made(r, e) != 0)
+        return -1;
+    return number_of(&r->frames, r->made, r->n_made, false, &r->entered_frame[rule], e);
 }
 
 static void sort_by_rank(const fy_grammar *g, uint32_t *rules, size_t n)
@@ -361,8 +412,8 @@ static int end_step(fy_recogniser *r, uint32_t *out, fy_err *e)
             add_made(r, (fy_way){w.state, complete(r, w.frame)}, e) != 0)
             return -1;
     }
-    const size_t n = sort_ways(r->made, r->n_made);
-    if (number_of(&r->situations, r->made, n, may_end, out, e) != 0 || keep_row(r, e) != 0)
+    if (sort_made(r, e) != 0 ||
+        number_of(&r->situations, r->made, r->n_made, may_end, out, e) != 0 || keep_row(r, e) != 0)
         return -1;
     return fy_recogniser_memory(r) <= MEMORY_MAX
                ? 0
@@ -434,7 +485,7 @@ static int copy_set(fy_recogniser *to, fy_way_sets *into, const fy_way_sets *s, 
         if (add_made(to, (fy_way){w.state, number[w.frame]}, e) != 0)
             return -1;
     }
-    return number_of(into, to->made, sort_ways(to->made, to->n_made), x->may_end, out, e);
+    return sort_made(to, e) == 0 ? number_of(into, to->made, to->n_made, x->may_end, out, e) : -1;
 }
 
 /* A frame stands on frames with lower numbers, frame 0 on itself. */

@@ -57,6 +57,8 @@ typedef struct {
     size_t n_entered;
     fy_way *made; /* owned: the set that is being made */
     size_t n_made, cap_made;
+    fy_way *sorted; /* owned: scratch of its sorting */
+    size_t cap_sorted;
     uint64_t work; /* ways met so far */
 } fy_recogniser;
 

@@ -87,6 +87,28 @@ static fy_node call_new(fy_schema *s, const char *name, fy_node tree)
     return fy_rules_call(s->r, rule);
 }
 
+static fy_node then_space(fy_schema *s, fy_node a)
+{
+    const fy_node space = fy_schema_text(s, " ");
+    return s->quote != NULL ? a : fy_schema_seq(s, a, fy_schema_optional(s, space));
+}
+
+fy_node fy_schema_comma(fy_schema *s)
+{
+    return then_space(s, fy_schema_text(s, ","));
+}
+
+fy_node fy_schema_colon(fy_schema *s)
+{
+    return then_space(s, fy_schema_text(s, ":"));
+}
+
+fy_node fy_schema_quoted(fy_schema *s, fy_node inside)
+{
+    const fy_node quote = fy_schema_text(s, s->quote != NULL ? s->quote : "\"");
+    return fy_schema_seq(s, fy_schema_seq(s, quote, inside), quote);
+}
+
 fy_node fy_schema_shared(fy_schema *s, fy_node a)
 {
     return a == 0 || fy_rules_symbols(s->r, a) < SHARED_FROM ? a : call_new(s, "part", a);
@@ -137,6 +159,8 @@ static fy_node escape(fy_schema *s)
 
 static fy_node any_char(fy_schema *s)
 {
+    if (s->quote != NULL)
+        return fy_schema_plain_char(s);
     static const fy_cp_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0x10FFFF}};
     return fy_schema_alt(s, fy_rules_class(s->r, plain, 4, false),
                          fy_schema_seq(s, fy_schema_text(s, "\\"), escape(s)));
@@ -144,10 +168,17 @@ static fy_node any_char(fy_schema *s)
 
 static fy_node any_string(fy_schema *s)
 {
-    const fy_node parts[] = {fy_schema_text(s, "\""),
-                             fy_rules_repeat(s->r, fy_schema_any(s, FY_ANY_CHAR), 0, FY_MANY),
-                             fy_schema_text(s, "\"")};
-    return fy_rules_seq(s->r, parts, 3);
+    return fy_schema_quoted(
+        s, s->quote != NULL ? fy_schema_text_without(s, s->quote, 0, FY_MANY)
+                            : fy_rules_repeat(s->r, fy_schema_any(s, FY_ANY_CHAR), 0, FY_MANY));
+}
+
+static fy_node any_name(fy_schema *s)
+{
+    if (s->quote == NULL)
+        return fy_schema_any(s, FY_ANY_STRING);
+    return fy_rules_repeat(
+        s->r, fy_rules_class(s->r, fy_schema_not_in_names, FY_NOT_IN_NAMES, true), 1, FY_MANY);
 }
 
 static fy_node any_number(fy_schema *s)
@@ -169,9 +200,8 @@ static fy_node any_number(fy_schema *s)
 static fy_node list_of(fy_schema *s, const char *open, fy_node item, const char *shut)
 {
     fy_rules *r = s->r;
-    const fy_node space = fy_schema_optional(s, fy_schema_text(s, " "));
-    const fy_node next[] = {fy_schema_text(s, ","), space, item};
-    const fy_node some[] = {item, fy_rules_repeat(r, fy_rules_seq(r, next, 3), 0, FY_MANY)};
+    const fy_node next = fy_schema_seq(s, fy_schema_comma(s), item);
+    const fy_node some[] = {item, fy_rules_repeat(r, next, 0, FY_MANY)};
     const fy_node all[] = {fy_schema_text(s, open), fy_schema_optional(s, fy_rules_seq(r, some, 2)),
                            fy_schema_text(s, shut)};
     return fy_rules_seq(r, all, 3);
@@ -180,9 +210,8 @@ static fy_node list_of(fy_schema *s, const char *open, fy_node item, const char 
 static fy_node any_value(fy_schema *s)
 {
     const fy_node value = fy_schema_any(s, FY_ANY_VALUE), text = fy_schema_any(s, FY_ANY_STRING);
-    const fy_node member[] = {text, fy_schema_text(s, ":"),
-                              fy_schema_optional(s, fy_schema_text(s, " ")), value};
-    const fy_node pair = call_new(s, "any member", fy_rules_seq(s->r, member, 4));
+    const fy_node member[] = {fy_schema_any(s, FY_ANY_NAME), fy_schema_colon(s), value};
+    const fy_node pair = call_new(s, "any member", fy_rules_seq(s->r, member, 3));
     const fy_node all[] = {
         list_of(s, "{", pair, "}"),      list_of(s, "[", value, "]"), text,
         fy_schema_any(s, FY_ANY_NUMBER), fy_schema_text(s, "true"),   fy_schema_text(s, "false"),
@@ -192,8 +221,10 @@ static fy_node any_value(fy_schema *s)
 
 fy_node fy_schema_any(fy_schema *s, int kind)
 {
-    static const char *const names[] = {"any value", "any string", "any character", "any number"};
-    static fy_node (*const make[])(fy_schema *) = {any_value, any_string, any_char, any_number};
+    static const char *const names[] = {"any value", "any string", "any character", "any number",
+                                        "any name"};
+    static fy_node (*const make[])(fy_schema *) = {any_value, any_string, any_char, any_number,
+                                                   any_name};
     if (s->any[kind] == 0) {
         uint32_t rule;
         if (fy_rules_declare(s->r, fy_span_of(names[kind]), &rule, s->e) != 0)
@@ -224,6 +255,8 @@ static fy_node number_literal(fy_schema *s, const json_t *v)
 static fy_node string_literal(fy_schema *s, const char *text, size_t n)
 {
     char *dump = NULL;
+    if (s->quote != NULL)
+        return fy_schema_plain_literal(s, text, n);
     json_t *v = json_stringn(text, n);
     dump = v != NULL ? json_dumps(v, JSON_ENCODE_ANY) : NULL;
     const fy_node made = dump != NULL ? fy_schema_text(s, dump) : 0;
@@ -234,13 +267,18 @@ static fy_node string_literal(fy_schema *s, const char *text, size_t n)
     return made;
 }
 
+fy_node fy_schema_name(fy_schema *s, const char *name)
+{
+    return s->quote != NULL && fy_schema_is_plain_name(name)
+               ? fy_schema_text(s, name)
+               : string_literal(s, name, strlen(name));
+}
+
 /* Parts of a list, with what separates them. */
 static int put_item(fy_schema *s, fy_node **list, size_t *n, size_t *cap, fy_node item)
 {
-    const fy_node comma = fy_schema_text(s, ","),
-                  space = fy_schema_optional(s, fy_schema_text(s, " "));
-    if (*n > 1 && (fy_append(list, n, cap, &comma, sizeof comma, s->e) != 0 ||
-                   fy_append(list, n, cap, &space, sizeof space, s->e) != 0))
+    const fy_node comma = fy_schema_comma(s);
+    if (*n > 1 && fy_append(list, n, cap, &comma, sizeof comma, s->e) != 0)
         return -1;
     return fy_append(list, n, cap, &item, sizeof item, s->e);
 }
@@ -257,11 +295,9 @@ static fy_node structure_literal(fy_schema *s, const json_t *v)
         rc = put_item(s, &list, &n, &cap, fy_schema_literal(s, json_array_get(v, i)));
     for (void *it = json_object_iter(open); rc == 0 && it != NULL;
          it = json_object_iter_next(open, it)) {
-        const char *key = json_object_iter_key(it);
-        const fy_node member[] = {string_literal(s, key, strlen(key)), fy_schema_text(s, ":"),
-                                  fy_schema_optional(s, fy_schema_text(s, " ")),
+        const fy_node member[] = {fy_schema_name(s, json_object_iter_key(it)), fy_schema_colon(s),
                                   fy_schema_literal(s, json_object_iter_value(it))};
-        rc = put_item(s, &list, &n, &cap, fy_rules_seq(s->r, member, 4));
+        rc = put_item(s, &list, &n, &cap, fy_rules_seq(s->r, member, 3));
     }
     rc = rc == 0 ? fy_append(&list, &n, &cap, &end, sizeof end, s->e) : rc;
     const fy_node made = rc == 0 ? fy_rules_seq(s->r, list, n) : 0;
@@ -537,8 +573,12 @@ static fy_grammar *compile_all(fy_schema *s, const fy_schema_frame *frame, fy_er
 {
     uint32_t root, bad = 0;
     fy_node tree = 0;
-    if (fy_rules_declare(s->r, FY_SPAN("the schema"), &root, e) != 0 ||
-        fy_schema_compile(s, s->root, NULL, &tree) != 0 || compile_refs(s) != 0)
+    int rc = fy_rules_declare(s->r, FY_SPAN("the schema"), &root, e);
+    if (rc == 0)
+        rc = frame != NULL && frame->pairs != NULL   ? fy_schema_pairs(s, frame->pairs, &tree)
+             : frame != NULL && frame->named != NULL ? fy_schema_named(s, frame->named, &tree)
+                                                     : fy_schema_compile(s, s->root, NULL, &tree);
+    if (rc != 0 || compile_refs(s) != 0)
         return NULL;
     if (tree == 0 && !fy_rules_lacks_memory(s->r)) {
         fy_schema_fail(s, NULL, FY_EFORMAT, "no value is valid");

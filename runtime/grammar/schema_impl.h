@@ -18,11 +18,12 @@ typedef struct {
     uint32_t rule;
 } fy_schema_ref;
 
-enum { FY_ANY_VALUE, FY_ANY_STRING, FY_ANY_CHAR, FY_ANY_NUMBER, FY_ANY_KINDS };
+enum { FY_ANY_VALUE, FY_ANY_STRING, FY_ANY_CHAR, FY_ANY_NUMBER, FY_ANY_NAME, FY_ANY_KINDS };
 
 typedef struct {
     fy_rules *r;
     const json_t *root;  /* view */
+    const char *quote;   /* view: stands around strings that are not JSON; NULL: they are */
     json_t *made;        /* owned: an array of schemas that were merged */
     fy_schema_ref *refs; /* owned: schemas that are rules */
     size_t n_refs, cap_refs;
@@ -46,6 +47,23 @@ fy_node fy_schema_optional(fy_schema *s, fy_node a);       /* empty text when a 
 fy_node fy_schema_shared(fy_schema *s, fy_node a);
 fy_node fy_schema_any(fy_schema *s, int kind); /* FY_ANY_... */
 fy_node fy_schema_literal(fy_schema *s, const json_t *v);
+fy_node fy_schema_comma(fy_schema *s); /* between two members or items */
+fy_node fy_schema_colon(fy_schema *s);
+fy_node fy_schema_name(fy_schema *s, const char *name); /* of a member */
+fy_node fy_schema_quoted(fy_schema *s, fy_node inside);
+
+/* --- schema_plain.c: strings as they stand, without escapes --- */
+
+/* A text of min to max characters (FY_MANY: any number) without the mark, which is ASCII, at most
+ * 32 bytes. */
+fy_node fy_schema_text_without(fy_schema *s, const char *mark, uint32_t min, uint32_t max);
+fy_node fy_schema_plain_char(fy_schema *s); /* any but that with which the quote begins */
+fy_node fy_schema_plain_literal(fy_schema *s, const char *text, size_t n);
+/* May the name of a member stand without quotes? */
+bool fy_schema_is_plain_name(const char *name);
+/* What no character of such a name is. */
+enum { FY_NOT_IN_NAMES = 9 };
+extern const fy_cp_range fy_schema_not_in_names[FY_NOT_IN_NAMES];
 
 /* --- schema_merge.c: one schema of several --- */
 
@@ -75,6 +93,11 @@ enum {
 int fy_schema_types(const json_t *flat);
 int fy_schema_type_of(const json_t *value);
 
+/* --- schema_pairs.c: calls that are not JSON --- */
+
+int fy_schema_pairs(fy_schema *s, const fy_pairs_frame *f, fy_node *out);
+int fy_schema_named(fy_schema *s, const fy_named_frame *f, fy_node *out);
+
 /* --- schema_number.c, schema_regex.c, schema_object.c --- */
 
 int fy_schema_number(fy_schema *s, const json_t *schema, bool whole, const fy_place *place,
@@ -83,6 +106,10 @@ int fy_schema_string(fy_schema *s, const json_t *schema, const fy_place *place, 
 /* The text inside quotes that matches the pattern, and how many characters it has. */
 int fy_schema_regex(fy_schema *s, const char *pattern, const fy_place *place, fy_node *out,
                     uint32_t *min, uint32_t *max);
+/* The same alone, as a grammar. NULL on failure. */
+fy_grammar *fy_schema_regex_alone(fy_schema *s, const char *pattern, const fy_place *place);
+/* Refuses a pattern whose masks would take too long. */
+int fy_schema_regex_check(fy_schema *s, const char *pattern, const fy_place *place);
 int fy_schema_object(fy_schema *s, const json_t *schema, const fy_place *place, fy_node *out);
 int fy_schema_array(fy_schema *s, const json_t *schema, const fy_place *place, fy_node *out);
 int fy_schema_compile(fy_schema *s, const json_t *schema, const fy_place *place, fy_node *out);

@@ -2,6 +2,7 @@
  * them. Keywords that cannot be joined are refused. Also which schemas exclude each other. */
 #include "grammar/schema_impl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +99,8 @@ int fy_schema_type_of(const json_t *value)
     case JSON_INTEGER:
         return FY_IS_INTEGER;
     case JSON_REAL:
-        return json_real_value(value) == (double)(int64_t)json_real_value(value) ? FY_IS_INTEGER
-                                                                                 : FY_IS_NUMBER;
+        return json_real_value(value) == floor(json_real_value(value)) ? FY_IS_INTEGER
+                                                                       : FY_IS_NUMBER;
     case JSON_ARRAY:
         return FY_IS_ARRAY;
     case JSON_OBJECT:

@@ -11,16 +11,10 @@
 #define PAIRS_MAX      65536
 #define NAME_CHARS_MAX 200
 
-static fy_node separator(fy_schema *s)
-{
-    return fy_schema_seq(s, fy_schema_text(s, ","), fy_schema_optional(s, fy_schema_text(s, " ")));
-}
-
 static fy_node member(fy_schema *s, fy_node name, fy_node value)
 {
-    const fy_node parts[] = {name, fy_schema_text(s, ":"),
-                             fy_schema_optional(s, fy_schema_text(s, " ")), value};
-    return name != 0 && value != 0 ? fy_rules_seq(s->r, parts, 4) : 0;
+    const fy_node parts[] = {name, fy_schema_colon(s), value};
+    return name != 0 && value != 0 ? fy_rules_seq(s->r, parts, 3) : 0;
 }
 
 /* --- names that are not the schema's ---------------------------------------------------------- */
@@ -29,18 +23,37 @@ typedef struct {
     const char *at; /* what is left of a name */
 } rest_of_name;
 
+/* What no character of a name is, where names are written without escapes. */
+static const fy_cp_range *not_in_names(const fy_schema *s, size_t *n)
+{
+    static const fy_cp_range json[] = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+    *n = s->quote != NULL ? FY_NOT_IN_NAMES : sizeof json / sizeof json[0];
+    return s->quote != NULL ? fy_schema_not_in_names : json;
+}
+
+static bool is_in_names(const fy_schema *s, uint32_t cp)
+{
+    size_t n;
+    const fy_cp_range *no = not_in_names(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (cp >= no[i].lo && cp <= no[i].hi)
+            return false;
+    }
+    return true;
+}
+
 static fy_node plain_but(fy_schema *s, const fy_cp_range *but, size_t n)
 {
-    fy_cp_range *all = calloc(n + 3, sizeof *all);
+    size_t n_no;
+    const fy_cp_range *no = not_in_names(s, &n_no);
+    fy_cp_range *all = calloc(n + n_no, sizeof *all);
     if (all == NULL) {
         fy_nomem(s->e);
         return 0;
     }
     memcpy(all, but, n * sizeof *all);
-    all[n] = (fy_cp_range){0, 0x1F};
-    all[n + 1] = (fy_cp_range){'"', '"'};
-    all[n + 2] = (fy_cp_range){'\\', '\\'};
-    const fy_node made = fy_rules_class(s->r, all, n + 3, true);
+    memcpy(all + n, no, n_no * sizeof *all);
+    const fy_node made = fy_rules_class(s->r, all, n + n_no, true);
     free(all);
     return made;
 }
@@ -69,7 +82,7 @@ static fy_node other_names(fy_schema *s, rest_of_name *names, size_t n, bool som
             continue;
         }
         next[n_next++] = (fy_cp_range){cp, cp};
-        if (cp < 0x20 || cp == '"' || cp == '\\' || depth >= NAME_CHARS_MAX)
+        if (!is_in_names(s, cp) || depth >= NAME_CHARS_MAX)
             continue;
         const fy_node first = fy_rules_class(s->r, &next[n_next - 1], 1, false);
         for (size_t k = i; k < j; k++)
@@ -167,22 +180,12 @@ static int compile_members(object *o)
         fy_node value = 0;
         if (fy_schema_compile(o->s, p->schema, &here, &value) != 0)
             return -1;
-        json_t *name = json_string(p->name);
-        if (name == NULL)
-            return fy_nomem(o->s->e);
-        p->member = member(o->s, fy_schema_literal(o->s, name), value);
-        json_decref(name);
+        p->member = member(o->s, fy_schema_name(o->s, p->name), value);
     }
     return 0;
 }
 
 /* --- the others ------------------------------------------------------------------------------- */
-
-static fy_node quoted(fy_schema *s, fy_node name)
-{
-    const fy_node quote = fy_schema_text(s, "\"");
-    return fy_schema_seq(s, fy_schema_seq(s, quote, name), quote);
-}
 
 static int add_additional(object *o, const json_t *schema)
 {
@@ -196,26 +199,18 @@ static int add_additional(object *o, const json_t *schema)
     for (size_t i = 0; i < o->n; i++)
         names[i].at = o->list[i].name;
     qsort(names, o->n, sizeof *names, by_name);
-    o->other = member(o->s, quoted(o->s, other_names(o->s, names, o->n, true, 0)), value);
+    const fy_node name = other_names(o->s, names, o->n, true, 0);
     free(names);
+    o->other = member(o->s, o->s->quote == NULL ? fy_schema_quoted(o->s, name) : name, value);
     return 0;
 }
 
 /* Does the pattern match one of the schema's names? -1: it cannot be compiled. */
 static int names_match(object *o, const char *pattern, const fy_place *place)
 {
-    fy_schema own = {.root = o->s->root, .made = o->s->made, .e = o->s->e};
-    fy_node tree = 0;
-    uint32_t rule, min, max, bad;
-    fy_grammar *g = NULL;
+    fy_grammar *g = fy_schema_regex_alone(o->s, pattern, place);
+    fy_matcher *m = g != NULL ? fy_matcher_new(g, NULL, o->s->e) : NULL;
     int found = -1;
-    own.r = fy_rules_new(own.e);
-    if (own.r != NULL && fy_rules_declare(own.r, FY_SPAN("name"), &rule, own.e) == 0 &&
-        fy_schema_regex(&own, pattern, place, &tree, &min, &max) == 0) {
-        fy_rules_define(own.r, rule, tree != 0 ? tree : fy_schema_text(&own, ""));
-        g = fy_rules_compile(own.r, rule, PAIRS_MAX, &bad, own.e);
-    }
-    fy_matcher *m = g != NULL ? fy_matcher_new(g, NULL, own.e) : NULL;
     for (size_t i = 0; m != NULL && i < o->n && found <= 0; i++) {
         fy_str text = {0};
         fy_json_put_string(&text, fy_span_of(o->list[i].name));
@@ -228,7 +223,6 @@ static int names_match(object *o, const char *pattern, const fy_place *place)
     found = m != NULL && found < 0 ? 0 : found;
     fy_matcher_free(m);
     fy_grammar_free(g);
-    fy_rules_free(own.r);
     return found;
 }
 
@@ -251,10 +245,11 @@ static int add_patterns(object *o, const json_t *patterns, const json_t *additio
         return fy_schema_fail(o->s, &here, FY_EUNSUPPORTED,
                               "a pattern that matches one of 'properties' or 'required' is not "
                               "supported");
-    if (found < 0 || fy_schema_regex(o->s, pattern, &here, &name, &min, &max) != 0 ||
+    if (found < 0 || fy_schema_regex_check(o->s, pattern, &here) != 0 ||
+        fy_schema_regex(o->s, pattern, &here, &name, &min, &max) != 0 ||
         fy_schema_compile(o->s, json_object_iter_value(it), &here, &value) != 0)
         return -1;
-    o->other = member(o->s, quoted(o->s, name), value);
+    o->other = member(o->s, fy_schema_quoted(o->s, name), value);
     return 0;
 }
 
@@ -269,7 +264,7 @@ static int add_others(object *o, const json_t *schema)
         return json_is_false(additional) ? 0 : add_additional(o, additional);
     if (o->n == 0)
         o->other =
-            member(o->s, fy_schema_any(o->s, FY_ANY_STRING), fy_schema_any(o->s, FY_ANY_VALUE));
+            member(o->s, fy_schema_any(o->s, FY_ANY_NAME), fy_schema_any(o->s, FY_ANY_VALUE));
     return 0;
 }
 
@@ -286,7 +281,7 @@ static fy_node after_properties(object *o, uint32_t c)
         return need == 0 ? fy_schema_text(s, "") : 0;
     if (need > 1)
         return 0;
-    const fy_node next = fy_schema_seq(s, separator(s), o->other);
+    const fy_node next = fy_schema_seq(s, fy_schema_comma(s), o->other);
     if (c > 0)
         return fy_rules_repeat(s->r, next, need, room);
     const fy_node some = fy_schema_seq(
@@ -329,7 +324,7 @@ static fy_node at_pair(object *o, size_t k, uint32_t c, uint32_t last, const fy_
     uint32_t next = 0;
     fy_node with = 0;
     if (p->member != 0 && written(o, c, last, &next))
-        with = c > 0 ? fy_schema_seq(s, separator(s), p->member) : p->member;
+        with = c > 0 ? fy_schema_seq(s, fy_schema_comma(s), p->member) : p->member;
     if (with != 0 && next == c && !p->required)
         return fy_schema_seq(s, fy_schema_optional(s, with), after[c]);
     with = fy_schema_seq(s, with, after[next]);
@@ -421,7 +416,7 @@ static fy_node more_items(fy_schema *s, fy_node item, size_t n, uint32_t min, ui
     if (lo > hi)
         return 0;
     item = fy_schema_shared(s, item);
-    const fy_node next = fy_schema_seq(s, separator(s), item);
+    const fy_node next = fy_schema_seq(s, fy_schema_comma(s), item);
     if (n > 0)
         return fy_rules_repeat(s->r, next, lo, hi);
     const fy_node some = fy_schema_seq(
@@ -472,7 +467,7 @@ int fy_schema_array(fy_schema *s, const json_t *schema, const fy_place *place, f
             return -1;
         value = i < max ? fy_schema_seq(s, value, rest) : 0;
         if (i > 0)
-            value = fy_schema_seq(s, separator(s), value);
+            value = fy_schema_seq(s, fy_schema_comma(s), value);
         rest = i < min ? value : fy_schema_optional(s, value);
         rest = i % DEEP == DEEP - 1 ? fy_schema_shared(s, rest) : rest;
     }

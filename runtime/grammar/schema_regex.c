@@ -1,7 +1,9 @@
 /* Patterns of strings: regular expressions as ECMA-262 writes them, without what looks around
  * (\b, (?=...)) or back (\1). What they match is spelled as JSON: quotes, backslashes and controls
- * as escapes, everything else as it is. A pattern without ^ or $ may have anything before or after
- * it. */
+ * as escapes, everything else as it is; where strings have marks around them instead of quotes, as
+ * it is without the character that begins the mark. A pattern without ^ or $ may have anything
+ * before or after it. */
+#include "grammar/recognise.h"
 #include "grammar/schema_impl.h"
 
 #include <stdio.h>
@@ -10,6 +12,9 @@
 
 #define NESTING_MAX 64
 #define MANY        UINT32_MAX
+#define SYMBOLS_MAX 65536 /* of a pattern that is compiled alone */
+#define WAYS_MAX    2500  /* through a pattern at once: a mask of 128,000 tokens takes 40 ms */
+#define TEXT_MAX    4096  /* bytes of a text that is looked for */
 
 /* A part of a pattern: its tree, and how many characters it matches. */
 typedef struct {
@@ -52,7 +57,31 @@ static fy_node control_escape(fy_schema *s, uint32_t cp)
     return fy_schema_text(s, cp <= '\r' && names[cp] != NULL ? names[cp] : text);
 }
 
-/* One character of normalised ranges. 0: there is none. */
+/* One character of normalised ranges: as it is, unless it begins the mark. 0: there is none. */
+static fy_node class_as_it_is(fy_schema *s, const ranges *r)
+{
+    const uint32_t mark = (uint8_t)s->quote[0];
+    fy_cp_range *list = calloc(r->n * 2 + 1, sizeof *list);
+    size_t n = 0;
+    if (list == NULL) {
+        fy_nomem(s->e);
+        return 0;
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        const fy_cp_range x = {r->list[i].lo > 0 ? r->list[i].lo : 1, r->list[i].hi};
+        const bool cut = mark >= x.lo && mark <= x.hi;
+        const fy_cp_range low = {x.lo, cut ? mark - 1 : x.hi}, high = {mark + 1, x.hi};
+        if (low.lo <= low.hi)
+            list[n++] = low;
+        if (cut && high.lo <= high.hi)
+            list[n++] = high;
+    }
+    const fy_node made = n > 0 ? fy_rules_class(s->r, list, n, false) : 0;
+    free(list);
+    return made;
+}
+
+/* The same, in JSON. */
 static fy_node class_as_json(fy_schema *s, const ranges *r)
 {
     fy_cp_range *plain = calloc(r->n * 2 + 8, sizeof *plain);
@@ -255,7 +284,7 @@ static int end_class(regex *x, bool negated, part *out)
         memmove(list, other, n * sizeof *list);
         r.n = fy_cp_ranges_normalize(list, n);
     }
-    *out = (part){class_as_json(x->s, &r), 1, 1};
+    *out = (part){x->s->quote != NULL ? class_as_it_is(x->s, &r) : class_as_json(x->s, &r), 1, 1};
     free(list);
     return 0;
 }
@@ -484,4 +513,81 @@ int fy_schema_regex(fy_schema *s, const char *pattern, const fy_place *place, fy
     *min = all.min;
     *max = all.max;
     return rc;
+}
+
+fy_grammar *fy_schema_regex_alone(fy_schema *s, const char *pattern, const fy_place *place)
+{
+    fy_schema own = {.root = s->root, .made = s->made, .e = s->e};
+    fy_node tree = 0;
+    uint32_t rule, min, max, bad;
+    fy_grammar *g = NULL;
+    own.r = fy_rules_new(own.e);
+    if (own.r != NULL && fy_rules_declare(own.r, FY_SPAN("pattern"), &rule, own.e) == 0 &&
+        fy_schema_regex(&own, pattern, place, &tree, &min, &max) == 0) {
+        fy_rules_define(own.r, rule, tree != 0 ? tree : fy_schema_text(&own, ""));
+        g = fy_rules_compile(own.r, rule, SYMBOLS_MAX, &bad, own.e);
+    }
+    fy_rules_free(own.r);
+    return g;
+}
+
+/* Of the situations after one ASCII character more the one with the most ways; FY_DEAD: none goes
+ * on. */
+static int widest_next(fy_recogniser *r, uint32_t from, uint32_t *out, fy_err *e)
+{
+    *out = FY_DEAD;
+    for (uint32_t c = 0; c < r->g->n_classes; c++) {
+        uint32_t to = FY_DEAD;
+        if (r->g->byte_of[c] < 0x80 && fy_recogniser_next(r, from, c, &to, e) != 0)
+            return -1;
+        if (r->situations.sets[to].n > r->situations.sets[*out].n)
+            *out = to;
+    }
+    return 0;
+}
+
+/* The most ways that a text meets, or more than `enough` of them: one that is this byte again and
+ * again; 0: one that takes the widest way at each character. */
+static int walk(fy_recogniser *r, uint8_t byte, uint32_t enough, uint32_t *most, fy_err *e)
+{
+    uint32_t at;
+    int rc = fy_recogniser_start(r, &at, e);
+    for (uint32_t n = 0; rc == 0 && at != FY_DEAD && *most <= enough && n < TEXT_MAX; n++) {
+        *most = r->situations.sets[at].n > *most ? r->situations.sets[at].n : *most;
+        rc = byte == 0 ? widest_next(r, at, &at, e)
+                       : fy_recogniser_next(r, at, r->g->class_of[byte], &at, e);
+    }
+    return rc;
+}
+
+static int find_ways(const fy_grammar *g, uint32_t enough, uint32_t *most, fy_err *e)
+{
+    static const uint8_t bytes[] = {0, 'a', 'A', '0', ' '};
+    fy_recogniser r;
+    *most = 0;
+    if (fy_recogniser_init(&r, g, e) != 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof bytes; i++)
+        rc = walk(&r, bytes[i], enough, most, e);
+    fy_recogniser_release(&r);
+    return rc;
+}
+
+int fy_schema_regex_check(fy_schema *s, const char *pattern, const fy_place *place)
+{
+    fy_err why = {0};
+    uint32_t most = 0;
+    fy_grammar *g = fy_schema_regex_alone(s, pattern, place);
+    if (g == NULL)
+        return -1;
+    const int rc = find_ways(g, WAYS_MAX, &most, &why);
+    fy_grammar_free(g);
+    if (rc != 0 && why.code != FY_EFIT)
+        return fy_fail(s->e, why.code, "%s", why.msg);
+    if (rc == 0 && most <= WAYS_MAX)
+        return 0;
+    return fy_schema_fail(s, place, FY_EFIT,
+                          "'pattern': a text can go through it in too many ways at once, and its "
+                          "masks take too long; anchor it with ^ and $, or use smaller counts");
 }

@@ -78,6 +78,9 @@ int fy_schema_string(fy_schema *s, const json_t *schema, const fy_place *place, 
     }
     if (min > LENGTH_MAX || (max != FY_MANY && max > LENGTH_MAX))
         return fy_schema_fail(s, place, FY_EFIT, "a length above %d is not supported", LENGTH_MAX);
+    if (json_object_get(schema, "pattern") != NULL &&
+        fy_schema_regex_check(s, pattern, place) != 0)
+        return -1;
     if (pattern != NULL && fy_schema_regex(s, pattern, place, &inside, &least, &most) != 0)
         return -1;
     if (pattern != NULL && inside != 0 && (least < min || most > max))
@@ -85,9 +88,10 @@ int fy_schema_string(fy_schema *s, const json_t *schema, const fy_place *place, 
                               "'minLength' or 'maxLength' next to a pattern or format that may "
                               "match texts of other lengths is not supported; put the length into "
                               "the pattern");
-    if (pattern == NULL && min <= max)
+    if (pattern == NULL && min <= max && s->quote != NULL)
+        inside = fy_schema_text_without(s, s->quote, min, max);
+    else if (pattern == NULL && min <= max)
         inside = fy_rules_repeat(s->r, fy_schema_any(s, FY_ANY_CHAR), min, max);
-    const fy_node quote = fy_schema_text(s, "\"");
-    *out = fy_schema_seq(s, fy_schema_seq(s, quote, inside), quote);
+    *out = fy_schema_quoted(s, inside);
     return 0;
 }

@@ -37,6 +37,11 @@ struct fy_trie {
     size_t *at;     /* owned, [n_ids + 1]: where the bytes of a token begin */
 };
 
+static inline fy_span fy_trie_text(const fy_trie *t, uint32_t id)
+{
+    return (fy_span){t->bytes + t->at[id], t->at[id + 1] - t->at[id]};
+}
+
 static inline bool fy_trie_is_end(const fy_trie *t, uint32_t id)
 {
     return t->ends[id / 64] >> id % 64 & 1;

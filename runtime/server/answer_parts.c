@@ -58,25 +58,29 @@ int fy_parts_begin(fy_parts *p, bool thinks, fy_span prompt_end, const fy_ask_to
                    uint64_t id_seed, fy_err *e)
 {
     *p = (fy_parts){.thinks = thinks, .id_seed = id_seed};
-    if (thinks)
-        fy_think_begin(&p->think, prompt_end);
+    fy_think_begin(&p->think, prompt_end);
     if (tools->tools == NULL)
         return 0;
     p->parser = fy_tool_parser_new(tools->format, tools->tools, on_tool, p, e);
     return p->parser != NULL ? 0 : -1;
 }
 
-static int add_content(fy_parts *p, fy_span text, fy_err *e)
+static int add_plain(fy_parts *p, fy_span text, fy_err *e)
 {
     if (text.len == 0)
         return 0;
-    if (p->parser != NULL)
-        return fy_tool_parser_add(p->parser, text, e);
     fy_str_add(&p->content, text.ptr, text.len);
     if (p->content.oom)
         return fy_nomem(e);
     show(p, FY_PART_CONTENT, text);
     return 0;
+}
+
+static int add_content(fy_parts *p, fy_span text, fy_err *e)
+{
+    if (text.len > 0 && p->parser != NULL)
+        return fy_tool_parser_add(p->parser, text, e);
+    return add_plain(p, text, e);
 }
 
 /* The pieces that the split of thinking gave. White space between a section and the answer belongs
@@ -94,6 +98,31 @@ static int add_split(fy_parts *p, size_t n_thought, const fy_str *answer, fy_err
     return add_content(p, text, e);
 }
 
+/* Thinking that is content: nothing in it is a call. */
+static int add_unsplit(fy_parts *p, fy_span text, bool at_end, fy_err *e)
+{
+    fy_str answer = {0}, thinking = {0};
+    if (p->parser == NULL || (p->think.state == FY_THINK_ANSWER && p->raw.len == 0))
+        return add_content(p, text, e);
+    fy_str_add(&p->raw, text.ptr, text.len);
+    int rc = fy_think_add(&p->think, text, &thinking, &answer, e);
+    if (rc == 0 && at_end)
+        rc = fy_think_end(&p->think, &thinking, &answer, e);
+    if (rc == 0 && p->raw.oom)
+        rc = fy_nomem(e);
+    if (rc == 0 && (at_end || p->think.state != FY_THINK_START)) {
+        const fy_span all = {fy_str_z(&p->raw), p->raw.len};
+        const fy_span thought = {all.ptr, all.len - answer.len};
+        rc = add_plain(p, thought, e);
+        if (rc == 0)
+            rc = add_content(p, (fy_span){all.ptr + thought.len, answer.len}, e);
+        fy_str_clear(&p->raw);
+    }
+    fy_str_release(&answer);
+    fy_str_release(&thinking);
+    return rc;
+}
+
 int fy_parts_add(fy_parts *p, fy_span text, fy_part_sink *sink, void *user, fy_err *e)
 {
     fy_str answer = {0};
@@ -101,7 +130,7 @@ int fy_parts_add(fy_parts *p, fy_span text, fy_part_sink *sink, void *user, fy_e
     p->sink = sink;
     p->user = user;
     if (!p->thinks)
-        return add_content(p, text, e);
+        return add_unsplit(p, text, false, e);
     int rc = fy_think_add(&p->think, text, &p->thinking, &answer, e);
     if (rc == 0)
         rc = add_split(p, n_thought, &answer, e);
@@ -116,9 +145,11 @@ int fy_parts_end(fy_parts *p, fy_part_sink *sink, void *user, fy_err *e)
     int rc = 0;
     p->sink = sink;
     p->user = user;
-    if (p->thinks)
-        rc = fy_think_end(&p->think, &p->thinking, &answer, e);
-    if (rc == 0)
+    if (!p->thinks)
+        rc = add_unsplit(p, (fy_span){"", 0}, true, e);
+    else if (fy_think_end(&p->think, &p->thinking, &answer, e) != 0)
+        rc = -1;
+    else
         rc = add_split(p, n_thought, &answer, e);
     if (rc == 0 && p->parser != NULL)
         rc = fy_tool_parser_end(p->parser, e);
@@ -140,6 +171,7 @@ void fy_parts_release(fy_parts *p)
     fy_think_release(&p->think);
     fy_tool_parser_free(p->parser);
     fy_str_release(&p->thinking);
+    fy_str_release(&p->raw);
     fy_str_release(&p->content);
     for (size_t i = 0; i < p->n_calls; i++) {
         fy_str_release(&p->calls[i].name);

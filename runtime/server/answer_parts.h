@@ -35,6 +35,7 @@ typedef struct {
     bool thinks;  /* thinking is split from content */
     bool answers; /* content has begun, or nothing was thought */
     fy_think think;
+    fy_str raw; /* with thinking in the content: what may be thinking */
     fy_tool_parser *parser; /* owned; NULL: calls are content */
     uint64_t id_seed;
     fy_str thinking, content; /* so far */

@@ -22,6 +22,7 @@ typedef struct {
 /* Of a request. */
 typedef struct {
     bool splits;   /* thinking is not part of the content */
+    bool is_open;  /* the events with the roles are out */
     fy_str opened; /* the end of the prompt that opens a section of thinking */
     chat_answer answers[FY_ASK_ANSWERS_MAX];
     bool begun[FY_ASK_ANSWERS_MAX];
@@ -36,9 +37,9 @@ static fy_span view(const fy_str *s)
 /* The last call of the piece becomes an item: one for each call, as clients expect. */
 static void put_last_call(chat_answer *c)
 {
-    const fy_answer_call *call = &c->parts.calls[c->call];
     if (!c->has_call)
         return;
+    const fy_answer_call *call = &c->parts.calls[c->call];
     fy_str_printf(&c->calls, "%s{\"index\":%zu,", c->calls.len > 0 ? "," : "", c->call);
     if (c->begins)
         fy_str_printf(&c->calls, "\"id\":\"%s\",\"type\":\"function\",", call->id);
@@ -170,14 +171,18 @@ static void whole(fy_ask *k, fy_str *out)
     fy_put_usage(k, out);
     fy_str_puts(out, ",\"timings\":");
     fy_put_timings(&k->answers[0], out);
+    if (k->verbose) {
+        fy_str_putc(out, ',');
+        fy_put_verbose(&k->answers[0], out);
+    }
     fy_str_putc(out, '}');
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-/* An event with one choice; delta: the members of its delta. */
+/* An event with one choice; delta: the members of its delta; more: further members of the event. */
 static void put_chunk(const fy_answer *a, fy_span delta, size_t token, const char *finish,
-                      fy_str *out)
+                      const fy_str *more, fy_str *out)
 {
     const fy_ask *k = a->ask;
     fy_str json = {0};
@@ -192,9 +197,14 @@ static void put_chunk(const fy_answer *a, fy_span delta, size_t token, const cha
                   finish);
     if (k->include_usage)
         fy_str_puts(&json, ",\"usage\":null");
-    if (finish != NULL || k->timings_per_token) {
+    if (finish != NULL || (k->timings_per_token && ((const chat *)k->state)->is_open)) {
         fy_str_puts(&json, ",\"timings\":");
         fy_put_timings(a, &json);
+    }
+    if (more != NULL) {
+        fy_str_putc(&json, ',');
+        fy_str_add(&json, more->ptr, more->len);
+        json.oom |= more->oom;
     }
     fy_str_putc(&json, '}');
     fy_put_event(out, &json);
@@ -203,8 +213,9 @@ static void put_chunk(const fy_answer *a, fy_span delta, size_t token, const cha
 static void open_stream(fy_ask *k, fy_str *out)
 {
     for (size_t i = 0; i < k->n_answers; i++)
-        put_chunk(&k->answers[i], FY_SPAN("\"role\":\"assistant\",\"content\":\"\""), SIZE_MAX,
-                  NULL, out);
+        put_chunk(&k->answers[i], FY_SPAN("\"role\":\"assistant\",\"content\":null"), SIZE_MAX,
+                  NULL, NULL, out);
+    ((chat *)k->state)->is_open = true;
 }
 
 /* Text that has come, and the tokens with it. */
@@ -223,7 +234,7 @@ static void put_delta(fy_answer *a, const chat_answer *c, size_t token, fy_str *
         fy_str_putc(&delta, ']');
     }
     if (delta.len > 0 || (a->ask->logprobs && token < a->n_said))
-        put_chunk(a, view(&delta), token, NULL, out);
+        put_chunk(a, view(&delta), token, NULL, NULL, out);
     out->oom |= delta.oom || c->text.oom || c->thinking.oom || c->calls.oom;
     fy_str_release(&delta);
 }
@@ -235,8 +246,22 @@ static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
 
 static void end(fy_answer *a, fy_str *out)
 {
+    fy_str verbose = {0};
     put_delta(a, divide(a, (fy_span){"", 0}, true), SIZE_MAX, out);
-    put_chunk(a, (fy_span){"", 0}, SIZE_MAX, finish_reason(a), out);
+    if (a->ask->verbose)
+        fy_put_verbose(a, &verbose);
+    put_chunk(a, (fy_span){"", 0}, SIZE_MAX, finish_reason(a), a->ask->verbose ? &verbose : NULL,
+              out);
+    fy_str_release(&verbose);
+}
+
+static void progress(fy_answer *a, fy_str *out)
+{
+    fy_str more = {0};
+    fy_str_puts(&more, "\"prompt_progress\":");
+    fy_put_progress(a, &more);
+    put_chunk(a, (fy_span){"", 0}, SIZE_MAX, NULL, &more, out);
+    fy_str_release(&more);
 }
 
 static void close_stream(fy_ask *k, fy_str *out)
@@ -247,6 +272,8 @@ static void close_stream(fy_ask *k, fy_str *out)
         fy_put_openai_head(k, "chat.completion.chunk", &json);
         fy_str_puts(&json, ",\"choices\":[],\"usage\":");
         fy_put_usage(k, &json);
+        fy_str_puts(&json, ",\"timings\":");
+        fy_put_timings(&k->answers[0], &json);
         fy_str_putc(&json, '}');
         fy_put_event(out, &json);
     }
@@ -273,6 +300,7 @@ static void release(fy_ask *k)
 static const fy_reply_form form = {.whole = whole,
                                    .open = open_stream,
                                    .piece = piece,
+                                   .progress = progress,
                                    .end = end,
                                    .close = close_stream,
                                    .release = release};

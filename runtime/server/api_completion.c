@@ -1,11 +1,22 @@
 /* POST /completion, as llama-server has it. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "server/api.h"
 #include "server/ask_read.h"
 #include "server/reply_text.h"
+
+enum { FIELDS_MAX = 64 };
+
+/* Of a request. */
+typedef struct {
+    char
+        *fields[FIELDS_MAX]; /* owned: what the answer is to have, "content", "timings/prompt_ms" */
+    size_t n_fields;         /* 0: all of it */
+} completion;
 
 static const char *stop_type(const fy_answer *a)
 {
@@ -21,6 +32,33 @@ static const char *stop_type(const fy_answer *a)
     default:
         return "none";
     }
+}
+
+/* A bias that forbids is null; ignore_eos forbids the tokens that end a text. */
+static void put_bias(int32_t id, float bias, bool first, fy_str *out)
+{
+    fy_str_printf(out, "%s{\"token\":%d,\"bias\":", first ? "" : ",", id);
+    if (bias > -1e30F)
+        fy_str_printf(out, "%.9g}", (double)bias);
+    else
+        fy_str_puts(out, "null}");
+}
+
+static void put_biases(const fy_ask *k, fy_str *out)
+{
+    const fy_sampler_params *p = &k->sampler;
+    const fy_vocab *v = k->served->vocab;
+    bool first = true;
+    fy_str_puts(out, ",\"logit_bias\":[");
+    for (size_t i = 0; i < p->n_bias; i++, first = false)
+        put_bias(p->bias[i].id, p->bias[i].bias, first, out);
+    for (int32_t id = 0; k->ignore_eos && id < (int32_t)k->served->n_vocab; id++) {
+        if (fy_vocab_is_eog(v, id)) {
+            put_bias(id, -INFINITY, first, out);
+            first = false;
+        }
+    }
+    fy_str_putc(out, ']');
 }
 
 static void put_settings(const fy_answer *a, fy_str *out)
@@ -41,15 +79,12 @@ static void put_settings(const fy_answer *a, fy_str *out)
                   (double)p->frequency_penalty, (long long)k->n_predict, (long long)k->n_predict,
                   k->ignore_eos ? "true" : "false", k->stream ? "true" : "false", k->n_top);
     fy_json_put_string(out, (fy_span){order.ptr, order.len});
-    fy_str_puts(out, ",\"logit_bias\":[");
-    for (size_t i = 0; i < p->n_bias; i++) {
-        fy_str_printf(out, i > 0 ? ",[%d," : "[%d,", p->bias[i].id);
-        if (p->bias[i].bias > -1e30F)
-            fy_str_printf(out, "%.9g]", (double)p->bias[i].bias);
-        else
-            fy_str_puts(out, "false]");
-    }
-    fy_str_puts(out, "]}");
+    put_biases(k, out);
+    if (k->compat) /* of samplers that ferry does not have: they do nothing */
+        fy_str_puts(out, ",\"dynatemp_range\":0,\"dynatemp_exponent\":1,\"xtc_probability\":0,"
+                         "\"xtc_threshold\":0.1,\"dry_multiplier\":0,\"mirostat\":0,"
+                         "\"adaptive_target\":-1,\"adaptive_decay\":0.9");
+    fy_str_putc(out, '}');
     fy_str_release(&order);
 }
 
@@ -58,7 +93,7 @@ static void put_tokens(const fy_answer *a, size_t from, size_t to, fy_str *out)
 {
     const fy_ask *k = a->ask;
     fy_str_puts(out, ",\"tokens\":[");
-    for (size_t i = from; k->return_tokens && i < to; i++)
+    for (size_t i = from; (k->return_tokens || k->stream) && i < to; i++)
         fy_str_printf(out, i > from ? ",%d" : "%d", a->said[i].id);
     fy_str_putc(out, ']');
     if (!k->logprobs || (from == to && k->stream))
@@ -93,14 +128,101 @@ static void put_end(const fy_answer *a, fy_str *out)
     fy_str_printf(out, ",\"truncated\":%s,\"stop_type\":\"%s\",",
                   a->end == FY_END_CONTEXT ? "true" : "false", stop_type(a));
     fy_put_span(out, "stopping_word", fy_stopping_word(a));
-    fy_str_printf(out, ",\"has_new_line\":%s,\"tokens_cached\":%u,\"system_fingerprint\":\"%s\"",
+    fy_str_printf(out, ",\"has_new_line\":%s,\"tokens_cached\":%u",
                   a->text.len > 0 && memchr(a->text.ptr, '\n', a->text.len) != NULL ? "true"
                                                                                     : "false",
-                  a->task.n_past, a->ask->served->fingerprint);
+                  a->task.n_past);
+    fy_put_fingerprint(a->ask, out);
     fy_str_puts(out, ",\"timings\":");
     fy_put_timings(a, out);
+}
+
+/* The text that the model got, special tokens and what the tokenizer added included. */
+static void put_prompt(const fy_answer *a, fy_str *out)
+{
+    fy_str text = {0};
+    fy_str_putc(out, ',');
+    fy_vocab_decode(a->ask->served->vocab, a->task.ids.id, a->task.n_prompt, true, &text, NULL);
+    fy_put_span(out, "prompt", (fy_span){fy_str_z(&text), text.len});
+    out->oom |= text.oom;
+    fy_str_release(&text);
+}
+
+/* --- response_fields -------------------------------------------------------------------------- */
+
+/* The value of "a/b" in an object, as it is written there; an empty span: there is none. */
+static fy_span find_field(fy_span object, const char *path)
+{
+    const size_t n = strcspn(path, "/");
+    fy_span key, found = {0};
+    fy_json *j = fy_json_new(object.ptr, object.len, NULL);
+    if (j == NULL || fy_json_peek(j) != FY_JSON_OBJECT || fy_json_object_begin(j, NULL) != 0) {
+        fy_json_free(j);
+        return found;
+    }
+    while (found.ptr == NULL && fy_json_object_next(j, &key, NULL) == 1) {
+        const bool is_it = key.len == n && memcmp(key.ptr, path, n) == 0;
+        fy_json_peek(j);
+        const size_t begin = fy_json_offset(j);
+        if (fy_json_skip(j, NULL) != 0)
+            break;
+        if (is_it)
+            found = (fy_span){object.ptr + begin, fy_json_offset(j) - begin};
+    }
+    fy_json_free(j);
+    return found.ptr != NULL && path[n] == '/' ? find_field(found, path + n + 1) : found;
+}
+
+/* Appends of an answer what was asked for, each under the path that it was asked by. */
+static void put_fields(const completion *c, const fy_str *all, fy_str *out)
+{
+    bool first = true;
+    fy_str_putc(out, '{');
+    for (size_t i = 0; i < c->n_fields; i++) {
+        const fy_span v = find_field((fy_span){fy_str_z(all), all->len}, c->fields[i]);
+        if (v.ptr == NULL)
+            continue;
+        fy_str_puts(out, first ? "" : ",");
+        first = false;
+        fy_json_put_string(out, fy_span_of(c->fields[i]));
+        fy_str_putc(out, ':');
+        fy_str_add(out, v.ptr, v.len);
+    }
+    fy_str_putc(out, '}');
+    out->oom |= all->oom;
+}
+
+/* All of an answer, with the text and the tokens up to to_token; `out` is empty. */
+static void put_answer(const fy_answer *a, fy_span text, size_t to_token, fy_str *out)
+{
+    const completion *c = a->ask->state;
+    fy_str all = {0}, *to = c->n_fields > 0 ? &all : out;
+    put_begin(a, text, to);
+    put_tokens(a, 0, to_token, to);
+    put_end(a, to);
+    if (c->n_fields > 0)
+        put_prompt(a, to);
+    if (a->ask->verbose) {
+        fy_str_putc(to, ',');
+        fy_put_verbose(a, to);
+    }
+    fy_str_putc(to, '}');
+    if (c->n_fields > 0)
+        put_fields(c, to, out);
+    fy_str_release(&all);
+}
+
+void fy_put_verbose(const fy_answer *a, fy_str *out)
+{
+    fy_str_puts(out, "\"__verbose\":");
+    put_begin(a, (fy_span){fy_str_z(&a->text), a->text.len}, out);
+    put_tokens(a, 0, a->n_said, out);
+    put_end(a, out);
+    put_prompt(a, out);
     fy_str_putc(out, '}');
 }
+
+/* --- the form --------------------------------------------------------------------------------- */
 
 static void whole(fy_ask *k, fy_str *out)
 {
@@ -108,9 +230,7 @@ static void whole(fy_ask *k, fy_str *out)
     for (size_t i = 0; i < k->n_answers; i++) {
         const fy_answer *a = &k->answers[i];
         fy_str_puts(out, i > 0 ? "," : "");
-        put_begin(a, (fy_span){a->text.ptr, a->text.len}, out);
-        put_tokens(a, 0, a->n_said, out);
-        put_end(a, out);
+        put_answer(a, (fy_span){a->text.ptr, a->text.len}, a->n_said, out);
     }
     fy_str_puts(out, k->n_answers > 1 ? "]" : "");
 }
@@ -121,7 +241,7 @@ static void open_stream(fy_ask *k, fy_str *out)
     (void)out;
 }
 
-static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
+static void put_part(fy_answer *a, fy_span text, size_t token, bool progress, fy_str *out)
 {
     fy_str json = {0};
     put_begin(a, text, &json);
@@ -132,31 +252,110 @@ static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
         fy_str_puts(&json, ",\"timings\":");
         fy_put_timings(a, &json);
     }
+    if (progress) {
+        fy_str_puts(&json, ",\"prompt_progress\":");
+        fy_put_progress(a, &json);
+    }
     fy_str_putc(&json, '}');
     fy_put_event(out, &json);
+}
+
+static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
+{
+    put_part(a, text, token, false, out);
+}
+
+static void progress(fy_answer *a, fy_str *out)
+{
+    put_part(a, (fy_span){0}, a->n_said, true, out);
 }
 
 static void end(fy_answer *a, fy_str *out)
 {
     fy_str json = {0};
-    put_begin(a, (fy_span){0}, &json);
-    put_tokens(a, 0, 0, &json);
-    put_end(a, &json);
+    put_answer(a, (fy_span){0}, 0, &json);
     fy_put_event(out, &json);
 }
 
-/* llama-server's own API has no [DONE]. */
-static const fy_reply_form form = {
-    .whole = whole, .open = open_stream, .piece = piece, .end = end, .close = open_stream};
+static void release(fy_ask *k)
+{
+    completion *c = k->state;
+    for (size_t i = 0; c != NULL && i < c->n_fields; i++)
+        free(c->fields[i]);
+    free(c);
+}
 
-static int read_completion(fy_ask *k, const json_t *o, fy_bad_ask *b)
+/* llama-server's own API has no [DONE]. */
+static const fy_reply_form form = {.whole = whole,
+                                   .open = open_stream,
+                                   .piece = piece,
+                                   .progress = progress,
+                                   .end = end,
+                                   .close = open_stream,
+                                   .release = release};
+
+static int read_fields(completion *c, const json_t *o, fy_bad_ask *b)
+{
+    const json_t *list = json_object_get(o, "response_fields"), *item;
+    size_t i;
+    if (list == NULL || json_is_null(list))
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > FIELDS_MAX)
+        return fy_bad(b, "response_fields", "expected a list of at most %d names", FIELDS_MAX);
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_string(item))
+            return fy_bad(b, "response_fields", "item %zu is %s, expected a name", i,
+                          fy_json_type_name(item));
+        c->fields[i] = strdup(json_string_value(item));
+        if (c->fields[i] == NULL)
+            return fy_nomem(&b->e);
+        c->n_fields = i + 1;
+    }
+    return 0;
+}
+
+static int read_members(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     const fy_member members[] = {
         {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0, k->served->n_vocab}, {.name = NULL}};
-    if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0)
+    completion *c = k->state = calloc(1, sizeof *c);
+    if (c == NULL)
+        return fy_nomem(&b->e);
+    if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0 ||
+        read_fields(c, o, b) != 0)
         return -1;
     k->logprobs = k->n_top > 0;
+    k->keeps_tokens = k->stream;
+    return 0;
+}
+
+static int read_completion(fy_ask *k, const json_t *o, fy_bad_ask *b)
+{
+    if (read_members(k, o, b) != 0)
+        return -1;
     return fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", b);
+}
+
+/* All but the texts means what it means for /completion. */
+static int read_infill(fy_ask *k, const json_t *o, fy_bad_ask *b)
+{
+    json_t *rest = json_copy((json_t *)(uintptr_t)o);
+    if (rest == NULL)
+        return fy_nomem(&b->e);
+    json_object_del(rest, "input_prefix");
+    const int rc = read_members(k, rest, b);
+    json_decref(rest);
+    return rc == 0 ? fy_ask_read_infill(k, o, b) : -1;
+}
+
+void fy_handle_infill(fy_exchange *x)
+{
+    if (fy_can_infill(x->server->served.vocab))
+        fy_ask_handle(x, &form, "cmpl-", read_infill);
+    else
+        fy_reply_error(x, &(fy_api_refusal){.status = 501},
+                       "the model's vocabulary has no tokens for filling in the middle");
 }
 
 void fy_handle_completion(fy_exchange *x)

@@ -21,7 +21,7 @@ static void put_logprobs(const fy_answer *a, size_t from, fy_str *out)
     }
     fy_str_puts(out, "],\"top_logprobs\":[");
     for (size_t i = from; i < a->n_said; i++) {
-        const fy_logprob *top = a->top + a->said[i].top;
+        const fy_logprob *top = k->n_top > 0 ? a->top + a->said[i].top : NULL;
         fy_str_puts(out, i > from ? "," : "");
         if (k->n_top == 0 || top[0].id < 0) {
             fy_str_puts(out, "null");
@@ -71,6 +71,10 @@ static void whole(fy_ask *k, fy_str *out)
     fy_put_usage(k, out);
     fy_str_puts(out, ",\"timings\":");
     fy_put_timings(&k->answers[0], out);
+    if (k->verbose) {
+        fy_str_putc(out, ',');
+        fy_put_verbose(&k->answers[0], out);
+    }
     fy_str_putc(out, '}');
 }
 
@@ -81,7 +85,7 @@ static void open_stream(fy_ask *k, fy_str *out)
 }
 
 static void put_chunk(const fy_answer *a, fy_span text, size_t token, const char *finish,
-                      fy_str *out)
+                      bool progress, fy_str *out)
 {
     fy_str json = {0};
     fy_str_putc(&json, '{');
@@ -93,18 +97,26 @@ static void put_chunk(const fy_answer *a, fy_span text, size_t token, const char
         fy_str_puts(&json, ",\"timings\":");
         fy_put_timings(a, &json);
     }
+    if (progress) {
+        fy_str_puts(&json, ",\"prompt_progress\":");
+        fy_put_progress(a, &json);
+    }
+    if (finish != NULL && a->ask->verbose) {
+        fy_str_putc(&json, ',');
+        fy_put_verbose(a, &json);
+    }
     fy_str_putc(&json, '}');
     fy_put_event(out, &json);
 }
 
 static void piece(fy_answer *a, fy_span text, size_t token, fy_str *out)
 {
-    put_chunk(a, text, token, NULL, out);
+    put_chunk(a, text, token, NULL, false, out);
 }
 
 static void end(fy_answer *a, fy_str *out)
 {
-    put_chunk(a, (fy_span){0}, a->n_said, fy_finish_reason(a), out);
+    put_chunk(a, (fy_span){0}, a->n_said, fy_finish_reason(a), false, out);
 }
 
 static void close_stream(fy_ask *k, fy_str *out)
@@ -115,26 +127,39 @@ static void close_stream(fy_ask *k, fy_str *out)
         fy_put_openai_head(k, "text_completion", &json);
         fy_str_puts(&json, ",\"choices\":[],\"usage\":");
         fy_put_usage(k, &json);
+        fy_str_puts(&json, ",\"timings\":");
+        fy_put_timings(&k->answers[0], &json);
         fy_str_putc(&json, '}');
         fy_put_event(out, &json);
     }
     fy_str_puts(out, FY_SSE_DONE);
 }
 
-static const fy_reply_form form = {
-    .whole = whole, .open = open_stream, .piece = piece, .end = end, .close = close_stream};
+static void progress(fy_answer *a, fy_str *out)
+{
+    put_chunk(a, (fy_span){0}, a->n_said, NULL, true, out);
+}
+
+static const fy_reply_form form = {.whole = whole,
+                                   .open = open_stream,
+                                   .piece = piece,
+                                   .progress = progress,
+                                   .end = end,
+                                   .close = close_stream};
 
 static const fy_member members[] = {{"echo", FY_MEMBER_BOOL, offsetof(fy_ask, echo), 0, 0},
                                     {.name = NULL}};
 
 static int read_rest(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
-    const json_t *logprobs = json_object_get(o, "logprobs"), *suffix = json_object_get(o, "suffix");
+    const json_t *logprobs = json_object_get(o, "logprobs");
     const json_t *best = json_object_get(o, "best_of");
     if (fy_members_read(o, members, k, b) != 0)
         return -1;
-    if (json_is_string(suffix) && json_string_length(suffix) > 0)
-        return fy_bad(b, "suffix", "ferry does not fill in the middle of a text");
+    if (k->post_probs)
+        return fy_bad(b, "post_sampling_probs",
+                      "the form of this endpoint has log probabilities of "
+                      "the model only; /completion has both");
     if (json_is_integer(best) && json_integer_value(best) > 1 &&
         json_integer_value(best) != (json_int_t)k->n_choices)
         return fy_bad(b, "best_of", "found %lld, expected the value of n, %u",
@@ -153,7 +178,9 @@ static int read_completions(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     if (fy_ask_read_common(k, o, b) != 0 || read_rest(k, o, b) != 0)
         return -1;
-    return fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", b);
+    if (fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", b) != 0)
+        return -1;
+    return fy_ask_read_suffix(k, json_object_get(o, "suffix"), b);
 }
 
 void fy_handle_completions(fy_exchange *x)

@@ -1,5 +1,6 @@
 /* What the server tells of itself: /health, /models, /props, /slots, /metrics. Network thread: nothing
  * here waits for the engine. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,14 +78,16 @@ void fy_handle_props(fy_exchange *x)
     fy_str out = {0}, order = {0};
     fy_sampler_order_text(p, &order);
     fy_str_printf(&out,
-                  "{\"default_generation_settings\":{\"n_ctx\":%u,\"params\":{\"temperature\":%.9g,"
+                  "{\"default_generation_settings\":{\"n_ctx\":%u,\"params\":{\"seed\":%lld,"
+                  "\"temperature\":%.9g,"
                   "\"top_k\":%d,\"top_p\":%.9g,\"min_p\":%.9g,\"typical_p\":%.9g,"
                   "\"repeat_last_n\":%d,\"repeat_penalty\":%.9g,\"presence_penalty\":%.9g,"
                   "\"frequency_penalty\":%.9g,\"n_predict\":%lld,",
-                  fy_session_n_ctx(v->session), (double)p->temperature, p->top_k,
-                  (double)p->top_p, (double)p->min_p, (double)p->typical_p, p->repeat_last_n,
-                  (double)p->repeat_penalty, (double)p->presence_penalty,
-                  (double)p->frequency_penalty, (long long)v->n_predict);
+                  fy_session_n_ctx(v->session), v->has_seed ? (long long)p->seed : -1LL,
+                  (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p,
+                  (double)p->typical_p, p->repeat_last_n, (double)p->repeat_penalty,
+                  (double)p->presence_penalty, (double)p->frequency_penalty,
+                  (long long)v->n_predict);
     fy_put_span(&out, "samplers", (fy_span){order.ptr, order.len});
     fy_str_printf(&out, "}},\"total_slots\":%u,\"slot_ctx\":%u,\"kv_cache_bytes\":%llu,",
                   fy_session_n_seq(v->session), fy_session_n_ctx(v->session),
@@ -155,11 +158,19 @@ void fy_handle_slots(fy_exchange *x)
 void fy_handle_metrics(fy_exchange *x)
 {
     fy_str out = {0};
+    char started[64];
     if (x->server->o->no_metrics) {
         fy_reply_error(x, &(fy_api_refusal){.status = 501}, "switched off by --no-metrics");
         return;
     }
-    fy_metrics_put(x->server, &out);
+    if (fy_asks_compat(x)) {
+        snprintf(started, sizeof started, "Process-Start-Time-Unix: %lld\r\n",
+                 (long long)x->server->start_time);
+        x->headers = started;
+        fy_metrics_put_llama(x->server, &out);
+    } else {
+        fy_metrics_put(x->server, &out);
+    }
     fy_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8",
              (fy_span){fy_str_z(&out), out.len});
     fy_str_release(&out);

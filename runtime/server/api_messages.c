@@ -511,25 +511,6 @@ void fy_handle_messages(fy_exchange *x)
     fy_ask_handle(x, &form, "msg_", read_messages);
 }
 
-static int count(const fy_served *v, const json_t *o, size_t *n, fy_bad_ask *b)
-{
-    fy_ask_tools tools = {0};
-    fy_ids ids = {0};
-    fy_str text = {0};
-    json_t *q = translate(o, b);
-    int rc = q != NULL ? fy_read_tools(v, q, &tools, b) : -1;
-    if (rc == 0)
-        rc = fy_read_messages(v, q, &tools, &text, b);
-    if (rc == 0)
-        rc = fy_chat_encode_text(v->vocab, view(&text), &ids, &b->e);
-    *n = ids.n;
-    fy_ids_release(&ids);
-    fy_str_release(&text);
-    fy_ask_tools_release(&tools);
-    json_decref(q);
-    return rc;
-}
-
 void fy_handle_count_tokens(fy_exchange *x)
 {
     fy_bad_ask b = {0};
@@ -538,7 +519,9 @@ void fy_handle_count_tokens(fy_exchange *x)
     json_t *o = fy_body_read(x);
     if (o == NULL)
         return;
-    const int rc = count(&x->server->served, o, &n, &b);
+    json_t *q = translate(o, &b);
+    const int rc = q != NULL ? fy_count_conversation(&x->server->served, q, &n, &b) : -1;
+    json_decref(q);
     json_decref(o);
     if (rc != 0) {
         fy_ask_refuse(x, NULL, &b);

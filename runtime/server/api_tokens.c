@@ -1,4 +1,4 @@
-/* POST /tokenize, /detokenize and /apply-template. */
+/* POST /tokenize, /detokenize, /apply-template and /chat/completions/input_tokens. */
 #include "base/json.h"
 #include "server/api.h"
 #include "server/ask_read.h"
@@ -86,6 +86,15 @@ static int apply_template(const fy_served *v, const json_t *o, fy_str *out, fy_b
     return rc;
 }
 
+/* How many ids the prompt of a conversation has. */
+static int count_tokens(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b)
+{
+    size_t n = 0;
+    const int rc = fy_count_conversation(v, o, &n, b);
+    fy_str_printf(out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", n);
+    return rc;
+}
+
 static void handle(fy_exchange *x,
                    int (*of)(const fy_served *, const json_t *, fy_str *, fy_bad_ask *))
 {
@@ -117,4 +126,9 @@ void fy_handle_detokenize(fy_exchange *x)
 void fy_handle_apply_template(fy_exchange *x)
 {
     handle(x, apply_template);
+}
+
+void fy_handle_input_tokens(fy_exchange *x)
+{
+    handle(x, count_tokens);
 }

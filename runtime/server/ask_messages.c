@@ -26,7 +26,8 @@ static int put_content(const json_t *content, size_t message, fy_str *out, fy_ba
     {
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *text = json_object_get(part, "text");
-        if (type != NULL && strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0)
+        if (type != NULL && strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0 &&
+            strcmp(type, "output_text") != 0)
             return fy_bad(b, "messages",
                           "part %zu of message %zu is of type '%.40s'; the model "
                           "reads text only",
@@ -141,14 +142,91 @@ static int take_tools(const fy_ask_tools *tools, char **text, fy_bad_ask *b)
     return *text != NULL ? 0 : fy_nomem(&b->e);
 }
 
+/* --- answers that have begun -------------------------------------------------------------------
+ */
+
+/* Stands after the text of the message that is continued, to be found in what is rendered. A
+ * template may trim the text before it, never cut it. */
+#define CONTINUE_HERE \
+    "\xEE\x80\x80"    \
+    "ferry"           \
+    "\xEE\x80\x81"
+
+static const char *role_at(const json_t *list, size_t from_end)
+{
+    const size_t n = json_array_size(list);
+    const char *role =
+        n > from_end
+            ? json_string_value(json_object_get(json_array_get(list, n - 1 - from_end), "role"))
+            : NULL;
+    return role != NULL ? role : "";
+}
+
+/* Is the last message the beginning of the answer? Marks its end, then. A message without text says
+ * nothing yet: it is taken away. -1: refused. */
+static int begin_continuing(const json_t *o, json_t *list, bool *continues, fy_bad_ask *b)
+{
+    const json_t *wish = json_object_get(o, "continue_final_message");
+    const bool is_answer = strcmp(role_at(list, 0), "assistant") == 0;
+    json_t *last = json_array_get(list, json_array_size(list) - 1);
+    *continues = false;
+    if (wish != NULL && !json_is_null(wish) && !json_is_boolean(wish))
+        return fy_bad(b, "continue_final_message", "found %s, expected true or false",
+                      fy_json_type_name(wish));
+    if (json_is_true(wish) && json_is_true(json_object_get(o, "add_generation_prompt")))
+        return fy_bad(b, "continue_final_message",
+                      "an answer is continued or begun: not together "
+                      "with add_generation_prompt");
+    if (json_is_true(wish) && !is_answer)
+        return fy_bad(b, "continue_final_message", "the last message is not the assistant's");
+    if (json_is_false(wish) || !is_answer || json_object_get(last, "tool_calls") != NULL)
+        return 0;
+    if (strcmp(role_at(list, 1), "assistant") == 0)
+        return fy_bad(b, "messages",
+                      "the last two messages are the assistant's: which one is to be "
+                      "continued?");
+    const json_t *text = json_object_get(last, "content");
+    if (json_string_length(text) == 0)
+        return json_array_remove(list, json_array_size(list) - 1);
+    *continues = true;
+    fy_str marked = {0};
+    fy_str_add(&marked, json_string_value(text), json_string_length(text));
+    fy_str_puts(&marked, CONTINUE_HERE);
+    const int rc =
+        json_object_set_new(last, "content", json_stringn(fy_str_z(&marked), marked.len));
+    fy_str_release(&marked);
+    return rc != 0 ? fy_nomem(&b->e) : 0;
+}
+
+/* Cuts what is rendered at the end of the last message's text. */
+static int end_continuing(fy_str *out, size_t before, fy_bad_ask *b)
+{
+    const size_t n = sizeof CONTINUE_HERE - 1;
+    for (size_t i = out->len; i >= before + n; i--) {
+        if (memcmp(out->ptr + i - n, CONTINUE_HERE, n) == 0) {
+            out->len = i - n;
+            return 0;
+        }
+    }
+    return fy_bad(b, "messages",
+                  "the last message cannot be continued: the template does not show "
+                  "the end of its text");
+}
+
 int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *tools, fy_str *out,
                      fy_bad_ask *b)
 {
     const json_t *add = json_object_get(o, "add_generation_prompt");
+    const size_t before = out->len;
     char *extra = NULL, *shown = NULL;
+    bool continues = false;
     if (v->chat == NULL)
         return fy_fail(&b->e, FY_EUNSUPPORTED, "%s", v->no_chat);
     json_t *list = take_messages(v, json_object_get(o, "messages"), b);
+    if (list != NULL && begin_continuing(o, list, &continues, b) != 0) {
+        json_decref(list);
+        return -1;
+    }
     list = finish_messages(list, tools, b);
     if (list == NULL)
         return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
@@ -161,12 +239,14 @@ int fy_read_messages(const fy_served *v, const json_t *o, const fy_ask_tools *to
     }
     const fy_chat_input in = {.messages = fy_span_of(messages),
                               .tools = shown != NULL ? fy_span_of(shown) : (fy_span){0},
-                              .add_generation_prompt = !json_is_false(add),
+                              .add_generation_prompt = !continues && !json_is_false(add),
                               .args = v->template_args,
                               .n_args = v->n_template_args,
                               .extra = extra != NULL ? fy_span_of(extra) : (fy_span){0}};
     snprintf(b->param, sizeof b->param, "messages");
-    const int rc = fy_chat_template_render(v->chat, &in, out, &b->e);
+    int rc = fy_chat_template_render(v->chat, &in, out, &b->e);
+    if (rc == 0 && continues)
+        rc = end_continuing(out, before, b);
     free(messages);
     free(extra);
     free(shown);
@@ -180,8 +260,11 @@ int fy_ask_read_conversation(fy_ask *k, const json_t *o, fy_str *opened, fy_bad_
     int rc = fy_read_messages(k->served, o, &k->tools, &text, b);
     if (rc == 0) {
         const fy_span all = {fy_str_z(&text), text.len};
-        const fy_span end = fy_think_opened_by(all, NULL);
-        fy_str_add(opened, end.ptr, end.len);
+        const fy_span end = fy_think_opened_by(all, &k->tools.opened);
+        /* What a schema or a call holds from the first token on is no thinking, wherever the prompt
+         * ends; a grammar of the client's own may begin with it. */
+        if (k->grammar == NULL || json_is_string(json_object_get(o, "grammar")))
+            fy_str_add(opened, end.ptr, end.len);
         rc =
             opened->oom ? fy_nomem(&b->e) : fy_chat_encode_text(k->served->vocab, all, &ids, &b->e);
     }
@@ -190,4 +273,21 @@ int fy_ask_read_conversation(fy_ask *k, const json_t *o, fy_str *opened, fy_bad_
         return fy_ask_add_prompt(k, &ids, &b->e);
     fy_ids_release(&ids);
     return -1;
+}
+
+int fy_count_conversation(const fy_served *v, const json_t *o, size_t *n, fy_bad_ask *b)
+{
+    fy_ask_tools tools = {0};
+    fy_ids ids = {0};
+    fy_str text = {0};
+    int rc = fy_read_tools(v, o, &tools, b);
+    if (rc == 0)
+        rc = fy_read_messages(v, o, &tools, &text, b);
+    if (rc == 0)
+        rc = fy_chat_encode_text(v->vocab, (fy_span){fy_str_z(&text), text.len}, &ids, &b->e);
+    *n = ids.n;
+    fy_ids_release(&ids);
+    fy_str_release(&text);
+    fy_ask_tools_release(&tools);
+    return rc;
 }

@@ -32,10 +32,15 @@ void fy_ask_refuse(fy_exchange *x, fy_ask *k, const fy_bad_ask *b)
 void fy_ask_handle(fy_exchange *x, const fy_reply_form *form, const char *id_prefix,
                    int (*read)(fy_ask *k, const json_t *o, fy_bad_ask *b))
 {
-    fy_bad_ask b = {0};
     json_t *o = fy_body_read(x);
-    if (o == NULL)
-        return;
+    if (o != NULL)
+        fy_ask_handle_body(x, o, form, id_prefix, read);
+}
+
+void fy_ask_handle_body(fy_exchange *x, json_t *o, const fy_reply_form *form, const char *id_prefix,
+                        int (*read)(fy_ask *k, const json_t *o, fy_bad_ask *b))
+{
+    fy_bad_ask b = {0};
     fy_ask *k = fy_ask_new(x, form, id_prefix);
     const int rc = k != NULL ? read(k, o, &b) : fy_nomem(&b.e);
     json_decref(o);
@@ -45,8 +50,16 @@ void fy_ask_handle(fy_exchange *x, const fy_reply_form *form, const char *id_pre
         fy_ask_submit(k);
 }
 
+const char *fy_member_word(const json_t *o, const char *key)
+{
+    const char *word = json_string_value(json_object_get(o, key));
+    return word != NULL ? word : "";
+}
+
 const char *fy_json_type_name(const json_t *v)
 {
+    if (v == NULL)
+        return "nothing";
     switch (json_typeof(v)) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "a list";
@@ -136,6 +149,13 @@ int fy_members_read(const json_t *o, const fy_member *rows, void *into, fy_bad_a
     return 0;
 }
 
+static bool is_given(const json_t *v)
+{
+    return v != NULL && !json_is_null(v) && !json_is_false(v) &&
+           !(json_is_array(v) && json_array_size(v) == 0) &&
+           !(json_is_string(v) && json_string_length(v) == 0);
+}
+
 /* --- ids -------------------------------------------------------------------------------------- */
 
 static int add_id(const fy_served *v, const json_t *id, const char *param, fy_ids *out,
@@ -153,6 +173,39 @@ static fy_span text_of(const json_t *s)
     return (fy_span){json_string_value(s), json_string_length(s)};
 }
 
+/* {"content": [{"type": "text", "text": "..."}, ...]}: the texts joined. */
+static int join_parts(const json_t *parts, const char *param, fy_str *out, fy_bad_ask *b)
+{
+    const json_t *part;
+    size_t i;
+    json_array_foreach(parts, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *text = json_object_get(part, "text");
+        if (type == NULL || strcmp(type, "text") != 0 || !json_is_string(text))
+            return fy_bad(b, param, "part %zu of the content is not a text, which is all that the "
+                                    "model reads",
+                          i);
+        fy_str_add(out, json_string_value(text), json_string_length(text));
+    }
+    return 0;
+}
+
+/* llama-server's objects, which may hold images there: the text of one. */
+static int read_object(const json_t *prompt, const char *param, fy_str *out, fy_bad_ask *b)
+{
+    const json_t *text = json_object_get(prompt, "prompt_string");
+    const json_t *content = json_object_get(prompt, "content");
+    if (is_given(json_object_get(prompt, "multimodal_data")))
+        return fy_bad(b, param, "has multimodal_data, but the model reads text only");
+    if (json_is_array(content))
+        return join_parts(content, param, out, b);
+    if (!json_is_string(text))
+        return fy_bad(b, param, "is an object without a prompt_string or a list of content");
+    fy_str_add(out, json_string_value(text), json_string_length(text));
+    return 0;
+}
+
 int fy_read_ids(const fy_served *v, const json_t *prompt, bool add_special, bool parse_special,
                 const char *param, fy_ids *out, fy_bad_ask *b)
 {
@@ -160,6 +213,15 @@ int fy_read_ids(const fy_served *v, const json_t *prompt, bool add_special, bool
     size_t i;
     if (json_is_string(prompt))
         return fy_vocab_encode(v->vocab, text_of(prompt), add_special, parse_special, out, &b->e);
+    if (json_is_object(prompt)) {
+        fy_str text = {0};
+        int rc = read_object(prompt, param, &text, b);
+        if (rc == 0)
+            rc = fy_vocab_encode(v->vocab, (fy_span){fy_str_z(&text), text.len}, add_special,
+                                 parse_special, out, &b->e);
+        fy_str_release(&text);
+        return rc;
+    }
     if (!json_is_array(prompt))
         return fy_bad(b, param, "found %s, expected a string or a list of ids and strings",
                       fy_json_type_name(prompt));
@@ -202,7 +264,7 @@ int fy_ask_read_prompts(fy_ask *k, const json_t *prompt, const char *param, fy_b
         return add_prompt(k, prompt, param, b);
     json_array_foreach(prompt, i, item)
     {
-        strings &= json_is_string(item) || json_is_array(item);
+        strings &= json_is_string(item) || json_is_array(item) || json_is_object(item);
         ids |= json_is_integer(item);
     }
     if (!strings || ids) /* one prompt, of ids, perhaps with strings among them */
@@ -217,14 +279,15 @@ int fy_ask_read_prompts(fy_ask *k, const json_t *prompt, const char *param, fy_b
 
 /* --- stop strings and biases ------------------------------------------------------------------ */
 
-static int read_stop(fy_ask *k, const json_t *stop, fy_bad_ask *b)
+/* turn: what ends an answer of a conversation, too. */
+static int read_stop(fy_ask *k, const json_t *stop, fy_span turn, fy_bad_ask *b)
 {
     fy_span texts[FY_STOPS_MAX];
     size_t n = 0, i;
     const json_t *item;
-    if (stop == NULL || json_is_null(stop))
-        return 0;
-    if (json_is_string(stop)) {
+    if (stop == NULL || json_is_null(stop)) {
+        /* none of its own */
+    } else if (json_is_string(stop)) {
         texts[n++] = text_of(stop);
     } else if (json_is_array(stop)) {
         json_array_foreach(stop, i, item)
@@ -244,6 +307,8 @@ static int read_stop(fy_ask *k, const json_t *stop, fy_bad_ask *b)
         if (texts[i].len == 0)
             return fy_bad(b, "stop", "an empty string would stop every answer");
     }
+    if (turn.len > 0 && n < FY_STOPS_MAX)
+        texts[n++] = turn;
     if (n == 0)
         return 0;
     snprintf(b->param, sizeof b->param, "stop");
@@ -400,6 +465,10 @@ static const fy_member common_members[] = {
     {"id_slot", FY_MEMBER_I32, IN_ASK(slot), -1, FY_SEQ_MAX - 1},
     {"return_tokens", FY_MEMBER_BOOL, IN_ASK(return_tokens), 0, 0},
     {"timings_per_token", FY_MEMBER_BOOL, IN_ASK(timings_per_token), 0, 0},
+    {"return_progress", FY_MEMBER_BOOL, IN_ASK(return_progress), 0, 0},
+    {"post_sampling_probs", FY_MEMBER_BOOL, IN_ASK(post_probs), 0, 0},
+    {"verbose", FY_MEMBER_BOOL, IN_ASK(verbose), 0, 0},
+    {"t_max_predict_ms", FY_MEMBER_F64, IN_ASK(max_ms), -1, 1e12},
     {"mirostat", FY_MEMBER_NEUTRAL, 0, 0, 0},
     {"dry_multiplier", FY_MEMBER_NEUTRAL, 0, 0, 0},
     {"xtc_probability", FY_MEMBER_NEUTRAL, 0, 0, 0},
@@ -408,18 +477,11 @@ static const fy_member common_members[] = {
     {.name = NULL},
 };
 
-static bool is_given(const json_t *v)
-{
-    return v != NULL && !json_is_null(v) && !json_is_false(v) &&
-           !(json_is_array(v) && json_array_size(v) == 0) &&
-           !(json_is_string(v) && json_string_length(v) == 0);
-}
-
 /* No answer without what was asked for. */
 static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
 {
-    static const char *const names[] = {"functions",    "lora",        "post_sampling_probs", "audio",
-                                        "input_prefix", "grammar_lazy"};
+    static const char *const names[] = {"functions", "lora", "audio", "input_prefix",
+                                        "grammar_lazy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (is_given(json_object_get(o, names[i])))
             return fy_bad(b, names[i], "ferry does not support this member yet");
@@ -427,34 +489,36 @@ static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
     return 0;
 }
 
-/* PowerServe's "main+draft". */
-static void note_draft(const json_t *o)
+/* PowerServe's "main+draft": with --spec the draft guesses for every request. */
+static void note_draft(const fy_ask *k, const json_t *o)
 {
     static atomic_bool noted;
     const char *model = json_string_value(json_object_get(o, "model"));
-    if (model != NULL && strchr(model, '+') != NULL && !atomic_exchange(&noted, true))
-        fy_log(FY_LOG_WARN, "a request names a model and a draft: ferry has no speculation yet, the "
-                            "model alone answers");
+    if (model != NULL && strchr(model, '+') != NULL && k->served->speculators == NULL &&
+        !atomic_exchange(&noted, true))
+        fy_log(FY_LOG_WARN, "a request names a model and a draft: without --spec the model alone "
+                            "answers");
 }
 
 int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     const json_t *options = json_object_get(o, "stream_options");
     const json_t *usage = json_object_get(options, "include_usage");
-    const json_t *ms = json_object_get(o, "t_max_predict_ms");
+    const fy_span turn = json_object_get(o, "messages") != NULL
+                             ? fy_vocab_turn_text(k->served->vocab)
+                             : (fy_span){0};
     if (fy_members_read(o, common_members, k, b) != 0 || refuse_unsupported(o, b) != 0)
         return -1;
-    note_draft(o);
+    note_draft(k, o);
     k->include_usage = json_is_true(usage);
-    if (json_is_number(ms) && json_number_value(ms) > 0)
-        k->max_s = json_number_value(ms) * 1e-3;
     if (k->sampler.top_k < 0)
         k->sampler.top_k = 0;
     if (k->slot >= (int32_t)k->served->n_slots)
         return fy_bad(b, "id_slot", "found %d, the server has %u slots (--parallel)", k->slot,
                       k->served->n_slots);
     return read_seed(k, o, b) != 0 || read_order(k, o, b) != 0 || read_bias(k, o, b) != 0 ||
-                   fy_ask_read_structure(k, o, b) != 0 || read_stop(k, json_object_get(o, "stop"), b) != 0
+                   fy_ask_read_structure(k, o, b) != 0 ||
+                   read_stop(k, json_object_get(o, "stop"), turn, b) != 0
                ? -1
                : 0;
 }

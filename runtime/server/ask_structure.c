@@ -1,13 +1,12 @@
-/* What the answers of a request have to match: "grammar", "json_schema", "response_format". Schemas are
- * read as they stand in the body, so that no number of them is written differently. */
+/* What the answers of a request have to match: "grammar", "json_schema", "response_format". Schemas
+ * are read as they stand in the body, so that no number of them is written differently. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "server/ask_read.h"
 
-/* The text of an object's member; ptr NULL: it has none. The text is valid JSON. */
-static fy_span member_text(fy_span object, const char *key, fy_err *e)
+fy_span fy_member_text(fy_span object, const char *key, fy_err *e)
 {
     fy_json *j = fy_json_new(object.ptr, object.len, e);
     fy_span found = {0}, name;
@@ -31,8 +30,7 @@ static bool is_given(const json_t *v)
     return v != NULL && !json_is_null(v) && !(json_is_string(v) && json_string_length(v) == 0);
 }
 
-/* A schema under a name of the request. */
-static int take_schema(fy_ask *k, fy_span text, const char *param, fy_bad_ask *b)
+int fy_ask_take_schema(fy_ask *k, fy_span text, const char *param, fy_bad_ask *b)
 {
     if (b->e.code != FY_OK || text.ptr == NULL)
         return fy_bad(b, param, "has no schema");
@@ -41,26 +39,23 @@ static int take_schema(fy_ask *k, fy_span text, const char *param, fy_bad_ask *b
     return k->grammar != NULL ? 0 : fy_ctx(&b->e, "'%s'", param);
 }
 
-/* {"type": "json_schema", "json_schema": {"schema": {...}}}, or the schema beside the type, as
- * llama-server takes it for both types of JSON. */
-static int read_format(fy_ask *k, const json_t *format, fy_span body, fy_bad_ask *b)
+int fy_ask_read_format(fy_ask *k, const json_t *format, fy_span text, const char *name,
+                       fy_bad_ask *b)
 {
-    static const char name[] = "response_format";
     const char *type = json_string_value(json_object_get(format, "type"));
-    const fy_span text = member_text(body, name, &b->e);
     const bool is_schema = type != NULL && strcmp(type, "json_schema") == 0;
     if (type != NULL && strcmp(type, "text") == 0)
         return 0;
     if (!is_schema && (type == NULL || strcmp(type, "json_object") != 0))
         return fy_bad(b, name, "expected the type \"text\", \"json_object\" or \"json_schema\"");
     if (json_object_get(format, "schema") != NULL)
-        return take_schema(k, member_text(text, "schema", &b->e), name, b);
+        return fy_ask_take_schema(k, fy_member_text(text, "schema", &b->e), name, b);
     if (!is_schema)
-        return take_schema(k, FY_SPAN("{\"type\":\"object\"}"), name, b);
+        return fy_ask_take_schema(k, FY_SPAN("{\"type\":\"object\"}"), name, b);
     if (json_object_get(json_object_get(format, "json_schema"), "schema") == NULL)
         return fy_bad(b, name, "has no json_schema.schema");
-    const fy_span holder = member_text(text, "json_schema", &b->e);
-    return take_schema(k, member_text(holder, "schema", &b->e), name, b);
+    const fy_span holder = fy_member_text(text, "json_schema", &b->e);
+    return fy_ask_take_schema(k, fy_member_text(holder, "schema", &b->e), name, b);
 }
 
 int fy_ask_read_structure(fy_ask *k, const json_t *o, fy_bad_ask *b)
@@ -76,16 +71,17 @@ int fy_ask_read_structure(fy_ask *k, const json_t *o, fy_bad_ask *b)
                       "an answer can have one structure: of grammar, json_schema and "
                       "response_format give one");
     if (is_given(schema))
-        return take_schema(k, member_text(body, "json_schema", &b->e), "json_schema", b);
+        return fy_ask_take_schema(k, fy_member_text(body, "json_schema", &b->e), "json_schema", b);
     if (formatted)
-        return read_format(k, format, body, b);
+        return fy_ask_read_format(k, format, fy_member_text(body, "response_format", &b->e),
+                                  "response_format", b);
     if (!is_given(grammar))
         return 0;
     if (!json_is_string(grammar))
         return fy_bad(b, "grammar", "found %s, expected GBNF as a string",
                       fy_json_type_name(grammar));
     snprintf(b->param, sizeof b->param, "grammar");
-    k->grammar = fy_grammar_gbnf(
-        (fy_span){json_string_value(grammar), json_string_length(grammar)}, &b->e);
+    k->grammar =
+        fy_grammar_gbnf((fy_span){json_string_value(grammar), json_string_length(grammar)}, &b->e);
     return k->grammar != NULL ? 0 : fy_ctx(&b->e, "'grammar'");
 }

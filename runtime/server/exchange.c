@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/process.h"
@@ -25,6 +26,11 @@ fy_exchange *fy_exchange_new(fy_server *s)
     x->begun_s = fy_now_s();
     atomic_init(&x->refs, 1);
     return x;
+}
+
+bool fy_asks_compat(const fy_exchange *x)
+{
+    return fy_span_is(fy_http_query(x->head.query, "compat"), "llama");
 }
 
 void fy_exchange_hold(fy_exchange *x)
@@ -98,6 +104,8 @@ static void put_head(fy_exchange *x, int status, const char *type, const fy_api_
                       "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\n"
                       "Referrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n",
                       fy_server_page.policy);
+    if (x->headers != NULL)
+        fy_str_puts(out, x->headers);
     if (r != NULL && r->allow != NULL)
         fy_str_printf(out, "Allow: %s\r\n", r->allow);
     if (r != NULL && r->retry_after_s > 0)
@@ -220,7 +228,7 @@ void fy_reply_failure(fy_exchange *x, const char *param, const fy_err *e)
 void fy_stream_begin(fy_exchange *x, const char *type)
 {
     pthread_mutex_lock(&x->lock);
-    x->is_stream = true;
+    x->is_events = strcmp(type, FY_SSE_TYPE) == 0;
     x->chunked = x->head.minor > 0;
     x->close_after |= !x->chunked;
     put_head(x, 200, type, NULL, &x->out);

@@ -29,10 +29,15 @@ struct fy_exchange {
     fy_str head_bytes;     /* owned */
     fy_str body;           /* owned */
     int user;              /* number of the API key; 0 without keys */
+    const char *headers; /* view, until the answer begins; further lines of its head; NULL: none */
     uint64_t number;       /* of this process, from 1 */
     double begun_s;        /* fy_now_s of its first byte */
     _Atomic bool gone;     /* nobody waits for the answer any more */
     _Atomic size_t unsent; /* bytes of the answer that the client has not taken */
+
+    /* Set by a handler that waited for something and hands the exchange to the workers again. */
+    void (*resume)(fy_exchange *x);
+    void *work; /* for it */
 
     /* The rest belongs to exchange.c and the network thread. */
     _Atomic int refs;
@@ -40,7 +45,7 @@ struct fy_exchange {
     fy_str out; /* owned, under the lock: bytes for the network thread */
     bool ended; /* under the lock: no more bytes follow */
     int status; /* of the answer; 0: not begun */
-    bool is_stream, chunked;
+    bool is_events, chunked; /* events: comments fill its silence */
     bool close_after; /* the connection ends with this answer */
     bool waits;       /* under the server's lock: it is in the list of those to send */
     struct fy_conn *conn;        /* view; of the network thread; NULL: it is gone */
@@ -50,6 +55,9 @@ struct fy_exchange {
 fy_exchange *fy_exchange_new(fy_server *s); /* one reference; NULL: out of memory */
 void fy_exchange_hold(fy_exchange *x);
 void fy_exchange_release(fy_exchange *x);
+
+/* "?compat=llama" in the request's target. */
+bool fy_asks_compat(const fy_exchange *x);
 
 /* --- answering --- */
 

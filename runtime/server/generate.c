@@ -35,6 +35,8 @@ fy_ask *fy_ask_new(fy_exchange *x, const fy_reply_form *form, const char *id_pre
     k->served = served;
     k->form = form;
     k->n_choices = 1;
+    k->compat = fy_asks_compat(x);
+    k->verbose = served->verbose;
     k->n_predict = served->n_predict;
     k->slot = -1;
     k->sampler = served->sampler;
@@ -49,6 +51,7 @@ static void release_answer(fy_answer *a)
     fy_ids_release(&a->task.ids);
     fy_sampler_free(a->sampler);
     fy_matcher_free(a->matcher);
+    fy_call_hold_free(a->hold);
     fy_text_out_release(&a->text_out);
     fy_str_release(&a->text);
     fy_str_release(&a->raw);
@@ -116,24 +119,48 @@ fy_usage fy_ask_usage(const fy_ask *k)
     return u;
 }
 
-static void put_rate(fy_str *out, const char *what, uint32_t n, double seconds)
+/* n tokens, of which `timed` took the time; in whole microseconds, so that the numbers agree. */
+static void put_rate(fy_str *out, const char *what, uint32_t n, uint32_t timed, double seconds)
 {
-    const double ms = seconds * 1e3;
-    fy_str_printf(out,
-                  ",\"%s_n\":%u,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,\"%s_per_second\":%.3f",
-                  what, n, what, ms, what, n > 0 ? ms / n : 0, what,
-                  seconds > 0 ? n / seconds : 0);
+    const double ms = seconds > 0 ? round(seconds * 1e6) * 1e-3 : 0;
+    fy_str_printf(
+        out, ",\"%s_n\":%u,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.9g,\"%s_per_second\":%.15g", what,
+        n, what, ms, what, timed > 0 ? ms / timed : 0, what, ms > 0 ? 1e3 / ms * timed : 0);
+}
+
+/* Ids of the prompt that are computed or were in a cache. */
+static uint32_t n_processed(const fy_answer *a)
+{
+    const fy_seq_task *t = &a->task;
+    return a->is_prompted || t->n_past > t->n_prompt ? t->n_prompt : t->n_past;
+}
+
+/* Of computing the prompt, so far. */
+static double prompt_seconds(const fy_answer *a)
+{
+    const fy_seq_task *t = &a->task;
+    const double end_s = t->prompted_s > 0 ? t->prompted_s
+                         : a->first_s > 0  ? a->first_s
+                                           : fy_now_s();
+    return n_processed(a) > t->n_cached && end_s > t->begun_s ? end_s - t->begun_s : 0;
 }
 
 void fy_put_timings(const fy_answer *a, fy_str *out)
 {
-    const fy_seq_task *t = &a->task;
-    const double prompt_s = t->prompted_s > t->begun_s ? t->prompted_s - t->begun_s : 0;
-    const double predict_s = a->last_s > t->prompted_s ? a->last_s - t->prompted_s : 0;
-    fy_str_printf(out, "{\"cache_n\":%u", t->n_cached);
-    put_rate(out, "prompt", t->n_prompt - t->n_cached, prompt_s);
-    put_rate(out, "predicted", a->n_generated, predict_s);
+    const uint32_t n_computed = n_processed(a) - a->task.n_cached, n = a->n_generated;
+    fy_str_printf(out, "{\"cache_n\":%u", a->task.n_cached);
+    put_rate(out, "prompt", n_computed, n_computed, prompt_seconds(a));
+    put_rate(out, "predicted", n, n > 1 ? n - 1 : 0, n > 1 ? a->last_s - a->first_s : 0);
+    if (a->n_draft > 0)
+        fy_str_printf(out, ",\"draft_n\":%u,\"draft_n_accepted\":%u", a->n_draft,
+                      a->n_draft_accepted);
     fy_str_putc(out, '}');
+}
+
+void fy_put_progress(const fy_answer *a, fy_str *out)
+{
+    fy_str_printf(out, "{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%.3f}",
+                  a->task.n_prompt, a->task.n_cached, n_processed(a), prompt_seconds(a) * 1e3);
 }
 
 /* --- tokens ----------------------------------------------------------------------------------- */
@@ -145,13 +172,13 @@ static fy_span mark_of(const fy_ask *k, int32_t id)
     const bool is_mark =
         k->shows_marks && fy_vocab_type(k->served->vocab, id) == FY_TOKEN_CONTROL &&
         (fy_think_is_marker(piece) ||
-         (k->tools.tools != NULL && fy_tool_format_has_mark(k->tools.format, piece)));
+         (k->tools.tools != NULL && fy_tool_format_has_mark(k->tools.marks, piece)));
     return is_mark ? piece : (fy_span){0};
 }
 
 static bool keeps_tokens(const fy_ask *k)
 {
-    return k->logprobs || k->return_tokens;
+    return k->logprobs || k->return_tokens || k->keeps_tokens;
 }
 
 enum { TOP_MAX = 8 << 20 }; /* 64 MB */
@@ -182,11 +209,14 @@ static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
         a->top = more;
         a->cap_top = cap;
     }
-    if (k->logprobs && logits != NULL &&
-        fy_logprobs(logits, n_vocab, id, &said.logprob, a->top + a->n_top, k->n_top, e) != 0)
+    fy_logprob *top = k->n_top > 0 && k->logprobs ? a->top + a->n_top : NULL;
+    if (k->logprobs && k->post_probs)
+        said.logprob = fy_sampler_last(a->sampler, id, top, k->n_top);
+    else if (k->logprobs && logits != NULL &&
+             fy_logprobs(logits, n_vocab, id, &said.logprob, top, k->n_top, e) != 0)
         return -1;
     for (uint32_t i = 0; k->logprobs && logits == NULL && i < k->n_top; i++)
-        a->top[a->n_top + i].id = -1;
+        top[i].id = -1;
     a->n_top += k->logprobs ? k->n_top : 0;
     return fy_append(&a->said, &a->n_said, &a->cap_said, &said, sizeof said, e);
 }
@@ -206,7 +236,7 @@ static void assign_text(fy_answer *a, bool all, size_t limit)
         const bool last = end == out && (all || waiting == 0);
         const size_t n = last || s->n_raw > left ? left : s->n_raw;
         s->text = a->assigned;
-        s->n_text = n == left ? n : fy_utf8_complete(a->text.ptr + a->assigned, n);
+        s->n_text = n == left ? n : fy_utf8_complete(fy_str_z(&a->text) + a->assigned, n);
         a->assigned += s->n_text;
         a->n_out++;
     }
@@ -231,7 +261,7 @@ static void open_stream(fy_ask *k)
     if (!k->stream || k->begun)
         return;
     k->begun = true;
-    fy_stream_begin(k->x, FY_SSE_TYPE);
+    fy_stream_begin(k->x, k->form->stream_type != NULL ? k->form->stream_type : FY_SSE_TYPE);
     k->form->open(k, &k->out);
 }
 
@@ -337,11 +367,12 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
         return -1;
     if (found > 0)
         return end_text(a, FY_END_WORD, e);
-    if (a->matcher != NULL && fy_matcher_is_complete(a->matcher))
+    if ((a->matcher != NULL && fy_matcher_is_complete(a->matcher)) ||
+        (a->hold != NULL && fy_call_hold_ended(a->hold)))
         return end_text(a, FY_END_EOS, e);
     if (k->n_predict >= 0 && a->n_generated >= k->n_predict)
         return end_text(a, FY_END_LIMIT, e);
-    if (k->max_s > 0 && a->last_s - t->prompted_s > k->max_s)
+    if (k->max_ms > 0 && (a->last_s - a->first_s) * 1e3 > k->max_ms)
         return end_text(a, FY_END_LIMIT, e);
     if (t->ids.n >= k->served->n_ctx)
         return end_text(a, FY_END_CONTEXT, e);
@@ -364,21 +395,48 @@ static int begin_sampler(fy_answer *a, fy_err *e)
     return a->sampler != NULL ? 0 : -1;
 }
 
-/* The next token; -1 with *e. With a grammar: of those that it allows. */
-static int32_t choose_token(fy_answer *a, const float *logits, fy_err *e)
+/* The next token of those that the grammar allows, or the rules of calls; -1. */
+static int32_t choose_masked(fy_answer *a, const float *logits, fy_err *e)
 {
     const fy_ask *k = a->ask;
     fy_mask mask;
-    if (a->sampler == NULL && begin_sampler(a, e) != 0)
-        return -1;
-    if (a->matcher == NULL)
-        return fy_sampler_next(a->sampler, logits, k->ignore_eos, e);
     const double begin_s = fy_now_s();
-    if (fy_matcher_mask(a->matcher, &mask, e) != 0)
+    if ((a->hold != NULL ? fy_call_hold_mask(a->hold, &mask, e)
+                         : fy_matcher_mask(a->matcher, &mask, e)) != 0)
         return -1;
     fy_histogram_add(&k->server->metrics.grammar_mask, fy_bounds_mask_seconds,
                      fy_now_s() - begin_s);
-    const int32_t id = fy_sampler_next_masked(a->sampler, logits, &mask, k->ignore_eos, e);
+    return fy_sampler_next_masked(a->sampler, logits, &mask, k->ignore_eos, e);
+}
+
+/* Of an answer that may call tools. */
+static int32_t choose_held(fy_answer *a, const float *logits, fy_err *e)
+{
+    int32_t id = -1;
+    int may = 0;
+    if (!fy_call_hold_holds(a->hold)) {
+        id = fy_sampler_next(a->sampler, logits, a->ask->ignore_eos, e);
+        may = id >= 0 ? fy_call_hold_accept(a->hold, id, e) : -1;
+    }
+    if (may == 0) {
+        id = choose_masked(a, logits, e);
+        may = id >= 0 ? fy_call_hold_accept(a->hold, id, e) : -1;
+    }
+    if (may == 0)
+        fy_fail(e, FY_EFORMAT, "no token continues the answer");
+    return may == 1 ? id : -1;
+}
+
+/* The next token; -1 with *e. */
+static int32_t choose_token(fy_answer *a, const float *logits, fy_err *e)
+{
+    if (a->sampler == NULL && begin_sampler(a, e) != 0)
+        return -1;
+    if (a->hold != NULL)
+        return choose_held(a, logits, e);
+    if (a->matcher == NULL)
+        return fy_sampler_next(a->sampler, logits, a->ask->ignore_eos, e);
+    const int32_t id = choose_masked(a, logits, e);
     return id >= 0 && fy_matcher_accept(a->matcher, id, e) == 0 ? id : -1;
 }
 
@@ -391,6 +449,22 @@ static void score_prompt(fy_answer *a)
     a->n_prompt_said = a->n_said;
 }
 
+static void show_progress(fy_answer *a)
+{
+    fy_ask *k = a->ask;
+    if (!k->return_progress || !k->stream || k->form->progress == NULL || k->failed)
+        return;
+    open_stream(k);
+    k->form->progress(a, &k->out);
+    send(k);
+}
+
+static void on_prompt(fy_seq_task *t)
+{
+    if (t->n_past < t->n_prompt) /* the rest came before its logits */
+        show_progress(answer_of(t));
+}
+
 static int on_logits(fy_seq_task *t, uint32_t pos, const float *logits, fy_err *e)
 {
     fy_answer *a = answer_of(t);
@@ -400,6 +474,10 @@ static int on_logits(fy_seq_task *t, uint32_t pos, const float *logits, fy_err *
             return -1;
         score_prompt(a);
         return 0;
+    }
+    if (!a->is_prompted) {
+        a->is_prompted = true;
+        show_progress(a);
     }
     if (k->n_predict == 0)
         return end_text(a, FY_END_LIMIT, e);
@@ -449,8 +527,47 @@ static void on_done(fy_seq_task *t, fy_seq_end end, const fy_err *e)
         end_ask(k);
 }
 
-static const fy_seq_calls calls = {
-    .logits = on_logits, .gone = is_gone, .paused = is_paused, .done = on_done};
+/* Any failure of a proposer means no guesses. */
+static uint32_t guess(fy_seq_task *t, bool alone, uint32_t most, int32_t *out)
+{
+    fy_answer *a = answer_of(t);
+    const fy_ask *k = a->ask;
+    const int64_t left = k->n_predict >= 0 ? k->n_predict - a->n_generated - 1 : most;
+    a->n_guesses = 0;
+    a->guess_alone = alone;
+    fy_speculator_guess(k->served->speculators[t->seq], t->ids.id, (uint32_t)t->ids.n,
+                        left < 0      ? 0
+                        : left < most ? (uint32_t)left
+                                      : most,
+                        out, &a->n_guesses, NULL);
+    return a->n_guesses;
+}
+
+static void guessed(fy_seq_task *t, uint32_t n_right, uint32_t n_ids, double step_s)
+{
+    fy_answer *a = answer_of(t);
+    fy_metrics *m = &a->ask->server->metrics;
+    a->n_draft += a->n_guesses;
+    a->n_draft_accepted += n_right;
+    atomic_fetch_add(&m->drafts, a->n_guesses > 0);
+    atomic_fetch_add(&m->draft_tokens, a->n_guesses);
+    atomic_fetch_add(&m->draft_accepted, n_right);
+    fy_speculator_result(a->ask->served->speculators[t->seq], n_ids, a->guess_alone ? step_s : 0,
+                         n_right);
+}
+
+static const fy_seq_calls calls = {.logits = on_logits,
+                                   .prompt = on_prompt,
+                                   .gone = is_gone,
+                                   .paused = is_paused,
+                                   .done = on_done};
+static const fy_seq_calls guessing_calls = {.logits = on_logits,
+                                            .prompt = on_prompt,
+                                            .guess = guess,
+                                            .guessed = guessed,
+                                            .gone = is_gone,
+                                            .paused = is_paused,
+                                            .done = on_done};
 
 /* --- submitting (worker) ---------------------------------------------------------------------- */
 
@@ -504,6 +621,25 @@ static int echo_prompt(fy_answer *a, fy_err *e)
     return 0;
 }
 
+/* What its text is held to. */
+static int begin_holding(fy_answer *a, fy_err *e)
+{
+    const fy_ask *k = a->ask;
+    const fy_ask_tools *t = &k->tools;
+    if (k->grammar == NULL && t->calls.grammar == NULL)
+        return 0;
+    const fy_trie *trie = k->grammar != NULL && !t->forced
+                              ? fy_server_trie(k->server, e)
+                              : fy_server_call_trie(k->server, t->marks, e);
+    if (trie == NULL)
+        return -1;
+    if (k->grammar != NULL)
+        a->matcher = fy_matcher_new(k->grammar, trie, e);
+    else
+        a->hold = fy_call_hold_new(&t->calls, trie, t->opened, e);
+    return a->matcher != NULL || a->hold != NULL ? 0 : -1;
+}
+
 static int begin_answer(fy_ask *k, size_t i, fy_err *e)
 {
     fy_answer *a = &k->answers[i];
@@ -513,7 +649,7 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
                      .index = (uint32_t)i,
                      .prompt = (uint32_t)(i / k->n_choices),
                      .seed = k->sampler.seed + i % k->n_choices,
-                     .task = {.calls = &calls,
+                     .task = {.calls = k->served->speculators != NULL ? &guessing_calls : &calls,
                               .n_prompt = (uint32_t)ids->n,
                               .want_from = scores              ? 0
                                            : k->n_predict == 0 ? FY_NO_LOGITS
@@ -529,13 +665,7 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
         return -1;
     if (!scores)
         a->raw_begun = a->text_out.begun;
-    if (k->grammar != NULL) {
-        const fy_trie *trie = fy_server_trie(k->server, e);
-        a->matcher = trie != NULL ? fy_matcher_new(k->grammar, trie, e) : NULL;
-        if (a->matcher == NULL)
-            return -1;
-    }
-    return 0;
+    return begin_holding(a, e);
 }
 
 static void refuse(fy_ask *k, const fy_err *e, size_t i)

@@ -13,6 +13,7 @@
 #include "model/sample.h"
 #include "model/stop.h"
 #include "model/text_out.h"
+#include "server/call_hold.h"
 #include "server/exchange.h"
 #include "server/schedule.h"
 #include "server/server.h"
@@ -24,11 +25,16 @@ enum { FY_ASK_ANSWERS_MAX = 64 }; /* prompts times choices */
 typedef struct {
     fy_tools *tools;              /* owned; NULL: the model is shown none */
     const fy_tool_format *format; /* how it writes calls */
+    const fy_tool_format *marks;  /* the model's own: control tokens that are its marks are text */
     bool forced;                  /* the answer is nothing but calls */
     int only;                     /* the index of the tool that has to be called; -1: any */
     bool one;                     /* one call at most */
+    fy_call_rules calls;          /* of calls that may come */
+    const fy_think_marks *opened; /* of a section of thinking that the prompt opens; NULL: none */
 } fy_ask_tools;
-void fy_ask_tools_release(fy_ask_tools *t); /* ask_tools.c */
+/* ask_tools.c. _hold fills `calls`. */
+int fy_ask_tools_hold(fy_ask_tools *t, fy_err *e);
+void fy_ask_tools_release(fy_ask_tools *t);
 
 typedef struct fy_ask fy_ask;
 typedef struct fy_answer fy_answer;
@@ -41,10 +47,11 @@ typedef enum {
     FY_END_CONTEXT, /* the slot is full */
 } fy_end;
 
-/* A token of an answer, when they are kept (keep_tokens). */
+/* A token of an answer, when they are kept (keeps_tokens). */
 typedef struct {
     int32_t id;
-    float logprob;       /* of the model: before bias and samplers; NAN: none (the first of a text) */
+    float logprob;       /* of the model: before bias and samplers; NAN: none (the first of a text).
+                          * With post_probs: its probability, and that of the others, in the draw */
     size_t text, n_text; /* in answer->text: what came out with it */
     size_t raw, n_raw;   /* in answer->raw: its own bytes */
     size_t top;          /* in answer->top: its n_top likeliest */
@@ -52,12 +59,15 @@ typedef struct {
 
 /* What an API makes of an answer: appends bytes to `out`. Engine thread. */
 typedef struct {
+    const char *stream_type; /* NULL: Server-Sent Events */
     /* Of a request without stream, when every answer has ended: one JSON object. */
     void (*whole)(fy_ask *k, fy_str *out);
     /* Of a stream: before anything else; new text (may be empty) with the tokens [token, a->n_said)
      * that came out with it; an answer has ended; all have. */
     void (*open)(fy_ask *k, fy_str *out);
     void (*piece)(fy_answer *a, fy_span text, size_t token, fy_str *out);
+    /* With return_progress: the prompt has its slot, or more of it is computed; may be NULL. */
+    void (*progress)(fy_answer *a, fy_str *out);
     void (*end)(fy_answer *a, fy_str *out);
     void (*close)(fy_ask *k, fy_str *out);
     /* A failure after the stream has begun; NULL: an event "error" as OpenAI's. */
@@ -72,14 +82,18 @@ struct fy_answer {
     uint64_t seed;
     fy_sampler *sampler; /* owned */
     fy_matcher *matcher; /* owned; of the ask's grammar; NULL: none */
+    fy_call_hold *hold;  /* owned; of calls that may come; NULL: none */
     fy_text_out text_out;
     fy_str text;             /* owned: all that came out */
     fy_end end;
     uint32_t n_generated;    /* tokens, an end token not counted */
+    bool is_prompted;        /* all of the prompt is computed */
+    uint32_t n_draft, n_draft_accepted, n_guesses; /* guesses; of this step */
+    bool guess_alone; /* its step has nothing else */
     double first_s, last_s;  /* when its first and last token were chosen; 0: none */
     fy_seq_end task_end;
 
-    fy_said *said; /* owned; with keep_tokens */
+    fy_said *said; /* owned; with keeps_tokens */
     size_t n_said, cap_said;
     size_t n_out;  /* tokens that came out */
     fy_str raw;    /* owned: the bytes of all tokens */
@@ -100,11 +114,15 @@ struct fy_ask {
     const fy_reply_form *form;
 
     bool stream, include_usage, echo, ignore_eos, no_cache, return_tokens, timings_per_token;
-    bool logprobs;       /* of every token; keep_tokens follows from it and return_tokens */
+    bool return_progress, verbose;
+    bool keeps_tokens;   /* the form wants them; logprobs and return_tokens do, too */
+    bool compat;         /* "?compat=llama": llama-server's names where ours differ */
+    bool post_probs;     /* probabilities are those of the draw, not the model's */
+    bool logprobs;       /* of every token */
     uint32_t n_top;      /* likeliest tokens with each */
     uint32_t n_choices;  /* of each prompt */
     int64_t n_predict;   /* -1: to the end of the context */
-    double max_s;        /* of generating; 0: no limit */
+    double max_ms;       /* from the first token on; 0: no limit */
     int32_t slot;        /* -1: any */
     fy_sampler_params sampler;
     bool has_seed;
@@ -142,7 +160,10 @@ typedef struct {
     uint64_t prompt, cached, completion;
 } fy_usage;
 fy_usage fy_ask_usage(const fy_ask *k); /* of all choices; each prompt once */
-/* Appends {"cache_n":...,"prompt_n":...,...}, llama-server's timings. */
+/* Appends {"cache_n":...,"prompt_n":...,...}, llama-server's timings. The first token comes with
+ * the last step of the prompt: times and rates of the others begin there. */
 void fy_put_timings(const fy_answer *a, fy_str *out);
+/* Appends {"total":...,"cache":...,"processed":...,"time_ms":...} of the prompt. */
+void fy_put_progress(const fy_answer *a, fy_str *out);
 
 #endif

@@ -16,8 +16,7 @@
 #include "server/routes.h"
 
 enum {
-    IDLE_S = 60,     /* between requests */
-    SILENCE_S = 15,  /* of a stream, until a comment */
+    SILENCE_S = 15,  /* of a stream, until a comment; or a quarter of --timeout */
     DRAIN_S = 2,     /* reads on after a refusal, so that the client gets it */
     DRAIN_MAX = 64 << 20,
     UNSENT_MAX = FY_SERVER_UNSENT_MAX,
@@ -99,6 +98,13 @@ static void set_timer(fy_conn *c, double seconds)
     event_add(c->timer, &tv);
 }
 
+/* Between requests. */
+static double idle_timeout(const fy_conn *c)
+{
+    const double s = c->net->s->o->idle_s;
+    return s > 0 ? s : FY_SERVER_IDLE_S;
+}
+
 static double header_timeout(const fy_conn *c)
 {
     return c->net->s->o->header_timeout_s;
@@ -111,10 +117,15 @@ static size_t unsent(fy_conn *c)
 }
 
 /* The next look at an answer that is awaited: has its stream been silent, does its client read? */
+static double silence(const fy_conn *c)
+{
+    const double part = c->net->s->o->timeout_s / 4;
+    return part < SILENCE_S ? part : SILENCE_S;
+}
+
 static void watch_answer(fy_conn *c)
 {
-    const double timeout_s = c->net->s->o->timeout_s;
-    set_timer(c, timeout_s < SILENCE_S ? timeout_s : SILENCE_S);
+    set_timer(c, silence(c));
 }
 
 static void refuse(fy_conn *c, const fy_api_refusal *r, const char *message);
@@ -141,8 +152,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
             return;
         }
         pthread_mutex_lock(&c->x->lock);
-        const bool silent = c->x->is_stream && !c->x->ended && c->x->out.len == 0 &&
-                            now - c->put_s >= SILENCE_S - 1;
+        const bool silent = c->x->is_events && !c->x->ended && c->x->out.len == 0 &&
+                            now - c->put_s >= 0.9 * silence(c);
         const bool chunked = c->x->chunked;
         pthread_mutex_unlock(&c->x->lock);
         if (silent) {
@@ -248,11 +259,25 @@ static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, v
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+static void watch_client(fy_conn *c, short what);
+
+/* A reset is an error of the socket, which libevent shows as EV_READ alone. Bytes of the next request
+ * wait: from then on the end of the connection is what counts. */
 static void on_closed(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd;
-    (void)what;
-    close_conn(arg);
+    char byte;
+    const ssize_t n = (what & EV_CLOSED) != 0 ? 0 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        close_conn(arg);
+    else if (n > 0)
+        watch_client(arg, EV_CLOSED);
+}
+
+static void watch_client(fy_conn *c, short what)
+{
+    event_del(c->closed);
+    event_assign(c->closed, c->net->base, bufferevent_getfd(c->bev), what | EV_PERSIST, on_closed, c);
+    event_add(c->closed, NULL);
 }
 
 /* From here on the connection waits for the answer. */
@@ -262,7 +287,7 @@ static void await_answer(fy_conn *c)
     c->net->n_open++;
     c->moved_s = c->put_s = fy_now_s();
     bufferevent_disable(c->bev, EV_READ);
-    event_add(c->closed, NULL);
+    watch_client(c, EV_CLOSED | EV_READ);
     watch_answer(c);
 }
 
@@ -383,6 +408,7 @@ static bool take_head(fy_conn *c, struct evbuffer *in)
         return false;
     if (c->begun_s == 0) {
         c->begun_s = fy_now_s();
+        fy_net_changed(c->net); /* it is idle no more */
         set_timer(c, header_timeout(c));
     }
     const size_t m = n < max ? n : max;
@@ -426,7 +452,7 @@ static void begin_next(fy_conn *c)
     c->state = IN_HEAD;
     c->begun_s = 0;
     c->looked_at = 0;
-    set_timer(c, IDLE_S);
+    set_timer(c, idle_timeout(c));
     fy_net_changed(c->net);
     bufferevent_enable(c->bev, EV_READ);
     if (evbuffer_get_length(bufferevent_get_input(c->bev)) > 0)
@@ -456,24 +482,34 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 /* --- accepting -------------------------------------------------------------------------------- */
 
-/* The connection that has waited longest for a request makes room. */
-static bool make_room(fy_net *net)
+/* The connection that has waited longest for a request; NULL: none does. One whose request is there
+ * and was not read yet does not. */
+static fy_conn *longest_idle(const fy_net *net)
 {
     fy_conn *oldest = NULL;
+    char byte;
     for (fy_conn *c = net->conns; c != NULL; c = c->next) {
-        if (is_idle(c))
+        if (is_idle(c) &&
+            recv(bufferevent_getfd(c->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
             oldest = c; /* new ones are put first */
     }
-    if (oldest != NULL)
-        close_conn(oldest);
-    return oldest != NULL;
+    return oldest;
+}
+
+bool fy_conn_has_room(const fy_net *net)
+{
+    return net->n_conns < net->s->o->max_connections || longest_idle(net) != NULL;
 }
 
 void fy_conn_accept(fy_net *net, evutil_socket_t fd)
 {
-    if (net->n_conns >= net->s->o->max_connections && !make_room(net)) {
-        close(fd);
-        return;
+    if (net->n_conns >= net->s->o->max_connections) {
+        fy_conn *idle = longest_idle(net);
+        if (idle == NULL) {
+            close(fd);
+            return;
+        }
+        close_conn(idle);
     }
     fy_conn *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -500,7 +536,7 @@ void fy_conn_accept(fy_net *net, evutil_socket_t fd)
         return;
     }
     bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
-    set_timer(c, IDLE_S < header_timeout(c) ? IDLE_S : header_timeout(c));
+    set_timer(c, idle_timeout(c) < header_timeout(c) ? idle_timeout(c) : header_timeout(c));
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     fy_net_changed(net);
 }

@@ -27,6 +27,8 @@ struct fy_net {
     uint64_t n_requests;
 };
 
+/* May one more be accepted? An idle connection makes room. */
+bool fy_conn_has_room(const fy_net *net);
 /* Takes the socket. */
 void fy_conn_accept(fy_net *net, evutil_socket_t fd);
 /* Sends what was put into exchanges. */

@@ -2,9 +2,11 @@
 #include "server/metrics.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/process.h"
+#include "base/thermal.h"
 #include "server/routes.h"
 #include "server/server.h"
 
@@ -115,12 +117,49 @@ static void put_tokens(fy_metrics *m, fy_str *out)
               atomic_load(&m->cached_tokens));
     put_count(out, "tokens_predicted_total", "Ids that were generated.",
               atomic_load(&m->predicted_tokens));
+    put_count(out, "draft_tokens_total", "Ids that were guessed.", atomic_load(&m->draft_tokens));
+    put_count(out, "draft_tokens_accepted_total", "Guesses that became text.",
+              atomic_load(&m->draft_accepted));
     put_type(out, "prompt_seconds_total", "counter", "Time of steps that went into prompts.");
     fy_str_printf(out, "ferry_prompt_seconds_total %.6f\n", (double)atomic_load(&m->prompt_us) * 1e-6);
     put_type(out, "predict_seconds_total", "counter", "Time of steps that went into answers.");
     fy_str_printf(out, "ferry_predict_seconds_total %.6f\n",
                   (double)atomic_load(&m->predict_us) * 1e-6);
     put_count(out, "decode_steps_total", "Steps.", atomic_load(&m->steps));
+}
+
+enum { ZONES_MAX = 128, ZONE_BYTES = 48 };
+typedef struct {
+    fy_str *out;
+    char seen[ZONES_MAX][ZONE_BYTES];
+    size_t n;
+} zones;
+
+/* A name that several zones have gets a number: no series may come twice. */
+static void put_zone(void *user, const char *type, double c)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.: /";
+    zones *z = user;
+    size_t same = 0;
+    if (z->n == ZONES_MAX)
+        return;
+    char *name = z->seen[z->n];
+    for (size_t i = 0; type[i] != '\0' && i < ZONE_BYTES - 1; i++)
+        name[i] = type[i] != '\0' && strchr(plain, type[i]) != NULL ? type[i] : '_';
+    for (size_t i = 0; i < z->n; i++)
+        same += strcmp(z->seen[i], name) == 0;
+    if (z->n++ == 0)
+        put_type(z->out, "thermal_celsius", "gauge", "Temperatures of the phone.");
+    fy_str_printf(z->out, "ferry_thermal_celsius{zone=\"%s", name);
+    if (same > 0)
+        fy_str_printf(z->out, "#%zu", same + 1);
+    fy_str_printf(z->out, "\"} %.15g\n", c);
+}
+
+void fy_metrics_put_heat(const char *root, fy_str *out)
+{
+    zones z = {.out = out};
+    fy_thermal_zones(root, put_zone, &z);
 }
 
 void fy_metrics_put(fy_server *s, fy_str *out)
@@ -157,10 +196,62 @@ void fy_metrics_put(fy_server *s, fy_str *out)
     put_count(out, "cache_evictions_total", "Prefixes that were dropped.", atomic_load(&m->evictions));
     put_gauge(out, "connections", "Open connections.", (double)atomic_load(&m->connections));
     put_count(out, "bytes_sent_total", "Bytes of answers.", atomic_load(&m->bytes_sent));
+#ifdef FERRY_DEVICE
+    fy_metrics_put_heat("", out);
+#endif
     fy_str_printf(out,
                   "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes %llu\n"
                   "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.3f\n"
                   "# TYPE ferry_build_info gauge\nferry_build_info{version=\"" FERRY_VERSION
                   "\"} 1\n",
                   (unsigned long long)fy_rss_anon_bytes(), s->start_time);
+}
+
+/* --- llama-server's names --------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name, *type, *help;
+    double value;
+} llama_row;
+
+void fy_metrics_put_llama(fy_server *s, fy_str *out)
+{
+    fy_metrics *m = &s->metrics;
+    const double prompt = (double)atomic_load(&m->prompt_tokens),
+                 prompt_s = (double)atomic_load(&m->prompt_us) * 1e-6,
+                 predicted = (double)atomic_load(&m->predicted_tokens),
+                 predict_s = (double)atomic_load(&m->predict_us) * 1e-6,
+                 steps = (double)atomic_load(&m->steps);
+    const llama_row rows[] = {
+        {"prompt_tokens_total", "counter", "Number of prompt tokens processed.", prompt},
+        {"prompt_tokens_cached_total", "counter", "Number of prompt tokens taken from a cache.",
+         (double)atomic_load(&m->cached_tokens)},
+        {"prompt_seconds_total", "counter", "Prompt process time.", prompt_s},
+        {"tokens_predicted_total", "counter", "Number of generation tokens processed.", predicted},
+        {"tokens_predicted_seconds_total", "counter", "Predict process time.", predict_s},
+        {"n_decode_total", "counter", "Total number of steps.", steps},
+        {"n_tokens_max", "counter", "Largest observed number of positions of a slot.",
+         (double)atomic_load(&m->most_positions)},
+        {"spec_decode_num_draft_tokens_total", "counter", "Number of drafted tokens.",
+         (double)atomic_load(&m->draft_tokens)},
+        {"spec_decode_num_accepted_tokens_total", "counter", "Number of accepted ones.",
+         (double)atomic_load(&m->draft_accepted)},
+        {"spec_decode_num_drafts_total", "counter", "Number of drafts.",
+         (double)atomic_load(&m->drafts)},
+        {"prompt_tokens_seconds", "gauge", "Average prompt throughput in tokens/s.",
+         prompt_s > 0 ? prompt / prompt_s : 0},
+        {"predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s.",
+         predict_s > 0 ? predicted / predict_s : 0},
+        {"n_busy_slots_per_decode", "gauge", "Average number of busy slots of a step.",
+         steps > 0 ? (double)atomic_load(&m->busy_slots) / steps : 0},
+        {"requests_processing", "gauge", "Number of requests processing.",
+         (double)atomic_load(&m->running)},
+        {"requests_deferred", "gauge", "Number of requests deferred.",
+         (double)atomic_load(&m->waiting)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const llama_row *r = &rows[i];
+        fy_str_printf(out, "# HELP llamacpp:%s %s\n# TYPE llamacpp:%s %s\nllamacpp:%s %.15g\n",
+                      r->name, r->help, r->name, r->type, r->name, r->value);
+    }
 }

@@ -19,6 +19,8 @@ typedef struct {
     _Atomic uint64_t requests[FY_METRIC_ROUTES][FY_METRIC_CODES]; /* by route and code */
     _Atomic uint64_t cancelled, refused_queue, refused_limit, refused_access;
     _Atomic uint64_t prompt_tokens, cached_tokens, predicted_tokens, steps, evictions;
+    _Atomic uint64_t draft_tokens, draft_accepted, drafts; /* guesses; steps with any */
+    _Atomic uint64_t busy_slots, most_positions; /* of all steps; of a slot */
     _Atomic uint64_t prompt_us, predict_us, bytes_sent;
     _Atomic uint64_t cache_ram_bytes;
     _Atomic int64_t connections, running, waiting;
@@ -31,7 +33,12 @@ void fy_histogram_add(fy_histogram *h, const double *bounds, double value);
 /* Bounds of the histograms, up to an INFINITY. */
 extern const double fy_bounds_seconds[], fy_bounds_mask_seconds[], fy_bounds_tokens[];
 
+/* The temperatures below root (base/thermal.h), "" for this machine's. */
+void fy_metrics_put_heat(const char *root, fy_str *out);
+
 typedef struct fy_server fy_server;
 void fy_metrics_put(fy_server *s, fy_str *out);
+/* The same as far as llama-server has it, under its names: for dashboards that know those. */
+void fy_metrics_put_llama(fy_server *s, fy_str *out);
 
 #endif

@@ -84,6 +84,15 @@ fy_prefix *fy_prefix_find(fy_prefix_store *s, int user, const int32_t *ids, uint
     return best;
 }
 
+void fy_prefix_erase(fy_prefix_store *s, int user, const int32_t *ids, uint32_t n, uint32_t least)
+{
+    for (fy_prefix *p = s->first, *next; p != NULL; p = next) {
+        next = p->next;
+        if (p->user == user && common(p, ids, n) >= least)
+            fy_prefix_drop(s, p);
+    }
+}
+
 /* Is the text there already? Those that it continues are dropped. */
 static bool has_text(fy_prefix_store *s, int user, const int32_t *ids, uint32_t n)
 {

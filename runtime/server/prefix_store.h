@@ -33,6 +33,8 @@ fy_prefix *fy_prefix_find(fy_prefix_store *s, int user, const int32_t *ids, uint
 fy_prefix *fy_prefix_add(fy_prefix_store *s, int user, const int32_t *ids, uint32_t n,
                          size_t n_bytes);
 void fy_prefix_drop(fy_prefix_store *s, fy_prefix *p);
+/* Drops the user's texts whose first `least` ids are this one's, too. */
+void fy_prefix_erase(fy_prefix_store *s, int user, const int32_t *ids, uint32_t n, uint32_t least);
 
 size_t fy_prefix_store_bytes(const fy_prefix_store *s);
 uint64_t fy_prefix_store_evicted(const fy_prefix_store *s); /* so far */

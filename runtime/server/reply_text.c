@@ -20,6 +20,19 @@ void fy_put_bytes(fy_str *out, fy_span bytes)
     fy_str_putc(out, ']');
 }
 
+void fy_put_base64(fy_str *out, fy_span bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        const size_t n = bytes.len - i < 3 ? bytes.len - i : 3;
+        uint32_t v = 0;
+        for (size_t j = 0; j < 3; j++)
+            v = v << 8 | (j < n ? (unsigned char)bytes.ptr[i + j] : 0);
+        for (size_t j = 0; j < 4; j++)
+            fy_str_putc(out, j <= n ? digits[v >> (18 - 6 * j) & 63] : '=');
+    }
+}
+
 void fy_put_logprob(fy_str *out, float logprob)
 {
     if (logprob > -9999) /* false for NAN, too */
@@ -37,6 +50,12 @@ void fy_put_token_text(const fy_vocab *v, int32_t id, fy_str *out)
     fy_str_release(&raw);
 }
 
+static void put_number(const fy_answer *a, float v, fy_str *out)
+{
+    fy_str_puts(out, a->ask->post_probs ? ",\"prob\":" : ",\"logprob\":");
+    fy_put_logprob(out, v);
+}
+
 static void put_top(const fy_answer *a, const fy_logprob *p, fy_str *out)
 {
     const fy_vocab *v = a->ask->served->vocab;
@@ -46,8 +65,7 @@ static void put_top(const fy_answer *a, const fy_logprob *p, fy_str *out)
     fy_json_put_string(out, (fy_span){raw.ptr, raw.len});
     fy_str_puts(out, ",\"bytes\":");
     fy_put_bytes(out, (fy_span){raw.ptr, raw.len});
-    fy_str_puts(out, ",\"logprob\":");
-    fy_put_logprob(out, p->logprob);
+    put_number(a, p->logprob, out);
     fy_str_putc(out, '}');
     fy_str_release(&raw);
 }
@@ -55,14 +73,13 @@ static void put_top(const fy_answer *a, const fy_logprob *p, fy_str *out)
 void fy_put_said(const fy_answer *a, size_t i, fy_str *out)
 {
     const fy_said *s = &a->said[i];
-    const fy_logprob *top = a->top + s->top;
+    const fy_logprob *top = a->ask->n_top > 0 ? a->top + s->top : NULL;
     fy_str_printf(out, "{\"id\":%d,\"token\":", s->id);
     fy_json_put_string(out, (fy_span){fy_str_z(&a->text) + s->text, s->n_text});
     fy_str_puts(out, ",\"bytes\":");
     fy_put_bytes(out, (fy_span){fy_str_z(&a->raw) + s->raw, s->n_raw});
-    fy_str_puts(out, ",\"logprob\":");
-    fy_put_logprob(out, s->logprob);
-    fy_str_puts(out, ",\"top_logprobs\":[");
+    put_number(a, s->logprob, out);
+    fy_str_puts(out, a->ask->post_probs ? ",\"top_probs\":[" : ",\"top_logprobs\":[");
     for (uint32_t j = 0; j < a->ask->n_top && top[j].id >= 0; j++) {
         fy_str_puts(out, j > 0 ? "," : "");
         put_top(a, &top[j], out);
@@ -85,7 +102,13 @@ void fy_put_openai_head(const fy_ask *k, const char *object, fy_str *out)
     fy_str_printf(out, "\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", k->id, object,
                   (long long)k->created);
     fy_json_put_string(out, fy_span_of(k->served->name));
-    fy_str_printf(out, ",\"system_fingerprint\":\"%s\"", k->served->fingerprint);
+    fy_put_fingerprint(k, out);
+}
+
+void fy_put_fingerprint(const fy_ask *k, fy_str *out)
+{
+    fy_str_printf(out, ",\"system_fingerprint\":\"%s%s\"", k->compat ? "b0-" : "",
+                  k->served->fingerprint);
 }
 
 void fy_put_event(fy_str *out, fy_str *json)

@@ -10,11 +10,18 @@
 #include "server/api.h"
 #include "server/server.h"
 
+#ifdef FERRY_DEVICE
+#define METRICS_AT_ONCE false /* a phone's temperatures take their time */
+#else
+#define METRICS_AT_ONCE true
+#endif
+
 const fy_route fy_routes[] = {
     {"/", FY_HTTP_GET, .is_public = true, .at_once = true, .is_page = true, .handle = fy_handle_page},
     {"/health", FY_HTTP_GET, .v1 = true, .is_public = true, .at_once = true, .handle = fy_handle_health},
-    {"/metrics", FY_HTTP_GET, .at_once = true, .handle = fy_handle_metrics},
+    {"/metrics", FY_HTTP_GET, .at_once = METRICS_AT_ONCE, .handle = fy_handle_metrics},
     {"/slots", FY_HTTP_GET, .at_once = true, .handle = fy_handle_slots},
+    {"/slots/*", FY_HTTP_POST, .handle = fy_handle_slot},
     {"/props", FY_HTTP_GET, .at_once = true, .handle = fy_handle_props},
     {"/props", FY_HTTP_POST, .handle = fy_handle_props_post},
     {"/models", FY_HTTP_GET, .v1 = true, .at_once = true, .handle = fy_handle_models},
@@ -22,12 +29,27 @@ const fy_route fy_routes[] = {
     {"/tokenize", FY_HTTP_POST, .handle = fy_handle_tokenize},
     {"/detokenize", FY_HTTP_POST, .handle = fy_handle_detokenize},
     {"/apply-template", FY_HTTP_POST, .handle = fy_handle_apply_template},
+    {"/infill", FY_HTTP_POST, .handle = fy_handle_infill},
     {"/completion", FY_HTTP_POST, .handle = fy_handle_completion},
     {"/completions", FY_HTTP_POST, .v1 = true, .handle = fy_handle_completions},
     {"/chat/completions", FY_HTTP_POST, .v1 = true, .handle = fy_handle_chat},
+    {"/chat/completions/input_tokens", FY_HTTP_POST, .v1 = true, .handle = fy_handle_input_tokens},
     {"/messages", FY_HTTP_POST, .v1 = true, .handle = fy_handle_messages, .put_error = fy_put_messages_error},
     {"/messages/count_tokens", FY_HTTP_POST, .v1 = true, .handle = fy_handle_count_tokens,
      .put_error = fy_put_messages_error},
+    {"/embeddings", FY_HTTP_POST, .v1 = true, .handle = fy_handle_embeddings},
+    {"/embedding", FY_HTTP_POST, .handle = fy_handle_embedding},
+    {"/responses", FY_HTTP_POST, .v1 = true, .handle = fy_handle_responses},
+    {"/responses/input_tokens", FY_HTTP_POST, .v1 = true, .handle = fy_handle_response_tokens},
+    {"/responses/*", FY_HTTP_GET, .v1 = true, .at_once = true, .handle = fy_handle_stored_response},
+    {"/api/chat", FY_HTTP_POST, .handle = fy_handle_ollama_chat, .put_error = fy_put_ollama_error},
+    {"/api/generate", FY_HTTP_POST, .handle = fy_handle_ollama_generate, .put_error = fy_put_ollama_error},
+    {"/api/embed", FY_HTTP_POST, .handle = fy_handle_ollama_embed, .put_error = fy_put_ollama_error},
+    {"/api/embeddings", FY_HTTP_POST, .handle = fy_handle_ollama_embeddings, .put_error = fy_put_ollama_error},
+    {"/api/show", FY_HTTP_POST, .at_once = true, .handle = fy_handle_ollama_show, .put_error = fy_put_ollama_error},
+    {"/api/tags", FY_HTTP_GET, .at_once = true, .handle = fy_handle_ollama_tags, .put_error = fy_put_ollama_error},
+    {"/api/ps", FY_HTTP_GET, .at_once = true, .handle = fy_handle_ollama_ps, .put_error = fy_put_ollama_error},
+    {"/api/version", FY_HTTP_GET, .at_once = true, .handle = fy_handle_ollama_version, .put_error = fy_put_ollama_error},
     {"/rerank", FY_HTTP_POST, .v1 = true, .handle = fy_handle_unsupported},
     {"/reranking", FY_HTTP_POST, .v1 = true, .handle = fy_handle_unsupported},
     {"/lora-adapters", FY_HTTP_GET | FY_HTTP_POST, .handle = fy_handle_unsupported},
@@ -161,24 +183,30 @@ static fy_span given_key(const fy_http_head *h)
     return h->api_key;
 }
 
-/* The number of the key; -1: it is none. All keys are compared in full, whatever comes. */
+int fy_key_find(const fy_api_key *keys, size_t n, const uint8_t *digest)
+{
+    uint32_t found = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        volatile uint8_t differs = 0; /* or a compiler may end the loop at the first difference */
+        for (size_t j = 0; j < FY_SHA256_BYTES; j++)
+            differs |= digest[j] ^ keys[i].digest[j];
+        const uint32_t same = 0 - (((uint32_t)differs - 1) >> 31); /* all bits, or none */
+        found ^= (found ^ (uint32_t)i) & same;
+    }
+    return (int)found;
+}
+
+/* The number of the key; -1: it is none. */
 static int find_key(const fy_server *s, const fy_http_head *h)
 {
     const fy_server_options *o = s->o;
     const fy_span key = given_key(h);
     uint8_t digest[FY_SHA256_BYTES];
-    int found = -1;
     if (o->n_keys == 0)
         return 0;
     if (key.ptr == NULL || fy_sha256_of(key.ptr, key.len, digest, NULL) != 0)
         return -1;
-    for (size_t i = 0; i < o->n_keys; i++) {
-        volatile uint8_t differs = 0;
-        for (size_t j = 0; j < sizeof digest; j++)
-            differs |= digest[j] ^ o->keys[i].digest[j];
-        found = differs == 0 ? (int)i : found;
-    }
-    return found;
+    return fy_key_find(o->keys, o->n_keys, digest);
 }
 
 /* --- the check -------------------------------------------------------------------------------- */
@@ -253,5 +281,5 @@ bool fy_request_check(fy_exchange *x, fy_api_refusal *r, const char **message)
 
 void fy_handle_options(fy_exchange *x)
 {
-    fy_reply(x, 204, NULL, (fy_span){0});
+    fy_reply(x, 200, NULL, (fy_span){0}); /* as llama-server; some proxies take 204 for a failure */
 }

@@ -25,6 +25,11 @@ const fy_route *fy_route_find(fy_span path);
  * *message are what to answer. */
 bool fy_request_check(fy_exchange *x, fy_api_refusal *r, const char **message);
 
+/* The number of the key with this SHA-256; -1: it is none. Whatever comes, and wherever it differs, the
+ * same instructions run: all keys are compared in full, and nothing branches on the result. */
+typedef struct fy_api_key fy_api_key;
+int fy_key_find(const fy_api_key *keys, size_t n, const uint8_t *digest);
+
 /* Is the origin one of --cors-origins? */
 bool fy_origin_is_listed(const fy_server *s, fy_span origin);
 

@@ -1,58 +1,12 @@
 /* Slots, queue and steps. One lock guards what other threads give (tasks that wait, the wish to end)
  * and what they read (the states of the slots); the slots themselves belong to the engine thread. */
-#include "server/schedule.h"
+#include "server/schedule_impl.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "server/prefix_store.h"
-
-typedef struct {
-    fy_seq_task *task;   /* view; NULL: free */
-    fy_ids cached;   /* owned: what its sequence holds */
-    int user;        /* whose they are */
-    uint64_t used;   /* when it was taken last, as a count */
-    fy_err failed;   /* of a callback, in this step */
-    uint32_t n_step; /* ids of this step */
-} slot;
-
-/* Where an id of the step belongs. */
-typedef struct {
-    uint32_t slot, pos;
-} place;
-
-struct fy_schedule {
-    fy_compute c;
-    fy_metrics *m; /* view; NULL */
-    uint32_t queue;
-
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    fy_seq_task *incoming, **incoming_end;
-    uint32_t n_waiting; /* requests, incoming ones too */
-    uint64_t n_tasks;
-    bool closed, closed_now, poked;
-    fy_slot_state *states; /* owned, [n_seq] */
-    bool in_step;
-    _Atomic bool cancel;
-
-    /* engine thread */
-    slot *slots; /* owned, [n_seq] */
-    fy_seq_task *waiting;
-    fy_prefix_store *store; /* owned; NULL: none */
-    uint64_t used;
-    uint32_t cap; /* ids of a step, at most */
-    int32_t *ids; /* owned, [cap], as the following */
-    uint32_t *seqs;
-    uint8_t *wants;
-    place *places;
-    uint32_t n;                /* ids of the step */
-    uint32_t n_prompt_ids;     /* of them of prompts */
-    bool has_hidden;
-    double id_s, answers_s;    /* measured: for an id of a prompt; for a step of answers alone */
-};
+typedef fy_sched_slot slot;
+typedef fy_sched_place place;
 
 /* --- life ------------------------------------------------------------------------------------- */
 
@@ -69,6 +23,8 @@ fy_schedule *fy_schedule_new(const fy_compute *c, uint32_t queue, fy_metrics *me
     s->m = metrics;
     s->queue = queue;
     s->incoming_end = &s->incoming;
+    s->holds_end = &s->holds;
+    s->held = -1;
     s->cap = c->n_batch > c->n_seq ? c->n_batch : c->n_seq;
     s->slots = calloc(c->n_seq, sizeof *s->slots);
     s->states = calloc(c->n_seq, sizeof *s->states);
@@ -101,6 +57,7 @@ void fy_schedule_free(fy_schedule *s)
     for (uint32_t i = 0; s->slots != NULL && i < s->c.n_seq; i++)
         fy_ids_release(&s->slots[i].cached);
     fy_prefix_store_free(s->store);
+    fy_ids_release(&s->given);
     free(s->slots);
     free(s->states);
     free(s->ids);
@@ -192,8 +149,7 @@ void fy_schedule_slots(fy_schedule *s, fy_slot_state *out)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Under the lock. */
-static void publish(fy_schedule *s)
+void fy_schedule_publish(fy_schedule *s)
 {
     for (uint32_t i = 0; i < s->c.n_seq; i++) {
         const slot *l = &s->slots[i];
@@ -222,7 +178,7 @@ static void end_task(fy_schedule *s, slot *l, fy_seq_end end, const fy_err *e)
     pthread_mutex_lock(&s->lock);
     l->task = NULL;
     s->poked |= end == FY_SEQ_FAILED; /* others of its request may be in vain now */
-    publish(s);
+    fy_schedule_publish(s);
     pthread_mutex_unlock(&s->lock);
     t->runs = false;
     if (s->m != NULL) {
@@ -284,17 +240,24 @@ static uint32_t common(const slot *l, const fy_seq_task *t)
     return n;
 }
 
+static uint32_t keeps(const fy_schedule *s, uint32_t at, uint32_t n)
+{
+    return n > 0 && s->c.keeps != NULL ? s->c.keeps(s->c.user, at, n) : n;
+}
+
 /* The free slot for a task: one that holds little but the beginning, else the one that was used
  * longest ago. *from: the slot with the longest beginning, *n of it. -1: none is free. */
-static int32_t choose(const fy_schedule *s, const fy_seq_task *t, uint32_t *from, uint32_t *n)
+static int32_t choose(const fy_schedule *s, fy_seq_task *t, uint32_t *from, uint32_t *n)
 {
     int32_t best = -1, oldest = -1;
     uint32_t best_n = 0;
-    *from = *n = 0;
+    *from = *n = t->n_shared = 0;
     for (uint32_t i = 0; i < s->c.n_seq; i++) {
         const slot *l = &s->slots[i];
-        const uint32_t k = common(l, t);
-        const bool free_one = l->task == NULL && (t->slot < 0 || t->slot == (int32_t)i);
+        const uint32_t shared = common(l, t), k = keeps(s, i, shared);
+        const bool free_one = l->task == NULL && (t->slot < 0 || t->slot == (int32_t)i) &&
+                              !fy_schedule_is_kept(s, i, t->number);
+        t->n_shared = shared > t->n_shared ? shared : t->n_shared;
         if (k > *n) {
             *n = k;
             *from = i;
@@ -309,21 +272,34 @@ static int32_t choose(const fy_schedule *s, const fy_seq_task *t, uint32_t *from
     return best >= 0 && best_n == *n ? best : oldest;
 }
 
-/* What the slot holds is about to be lost, but for its first `kept` ids. */
-static void save_text(fy_schedule *s, uint32_t at, uint32_t kept)
+static void count_stored(fy_schedule *s)
+{
+    if (s->m == NULL)
+        return;
+    atomic_store(&s->m->cache_ram_bytes, fy_prefix_store_bytes(s->store));
+    atomic_store(&s->m->evictions, fy_prefix_store_evicted(s->store));
+}
+
+void fy_schedule_save_text(fy_schedule *s, uint32_t at, uint32_t kept)
 {
     const slot *l = &s->slots[at];
     const uint32_t n = (uint32_t)l->cached.n;
     if (s->store == NULL || n < FY_SAVED_MIN || 2 * (size_t)kept >= n)
         return;
     fy_prefix *p =
-        fy_prefix_add(s->store, l->user, l->cached.id, n, s->c.saved_bytes(s->c.user, n));
+        fy_prefix_add(s->store, l->user, l->cached.id, n, s->c.saved_bytes(s->c.user, at, n));
     if (p != NULL && s->c.save(s->c.user, at, n, p->bytes, NULL) != 0)
         fy_prefix_drop(s->store, p);
-    if (s->m == NULL)
+    count_stored(s);
+}
+
+void fy_schedule_forget_text(fy_schedule *s, uint32_t at)
+{
+    const slot *l = &s->slots[at];
+    if (s->store == NULL)
         return;
-    atomic_store(&s->m->cache_ram_bytes, fy_prefix_store_bytes(s->store));
-    atomic_store(&s->m->evictions, fy_prefix_store_evicted(s->store));
+    fy_prefix_erase(s->store, l->user, l->cached.id, (uint32_t)l->cached.n, FY_SAVED_MIN);
+    count_stored(s);
 }
 
 /* The sequence becomes a text of the store. */
@@ -333,9 +309,9 @@ static int load_text(fy_schedule *s, uint32_t to, const fy_prefix *p)
     return s->c.load(s->c.user, to, p->n, p->bytes, NULL);
 }
 
-/* Fills the slot with the beginning that is known already, from the slot `from` or the store; returns
- * its length. */
-static uint32_t take_beginning(fy_schedule *s, const fy_seq_task *t, uint32_t to, uint32_t from,
+/* Fills the slot with the beginning that is known already, from the slot `from` or the store;
+ * returns its length. */
+static uint32_t take_beginning(fy_schedule *s, fy_seq_task *t, uint32_t to, uint32_t from,
                                uint32_t n)
 {
     slot *l = &s->slots[to];
@@ -343,6 +319,9 @@ static uint32_t take_beginning(fy_schedule *s, const fy_seq_task *t, uint32_t to
     fy_prefix *p = s->store != NULL && most_cached(t) >= FY_SAVED_MIN
                        ? fy_prefix_find(s->store, t->user, t->ids.id, most_cached(t), &n_stored)
                        : NULL;
+    t->n_shared = n_stored > t->n_shared ? n_stored : t->n_shared;
+    if (p != NULL && s->c.saved_keeps != NULL)
+        n_stored = s->c.saved_keeps(s->c.user, p->n, p->bytes, n_stored);
     const bool stored = p != NULL && n_stored >= n + FY_SAVED_MIN;
     if (stored) {
         l->cached.n = 0;
@@ -362,9 +341,11 @@ static uint32_t take_beginning(fy_schedule *s, const fy_seq_task *t, uint32_t to
 static void begin_task(fy_schedule *s, fy_seq_task *t, uint32_t to, uint32_t from, uint32_t n)
 {
     slot *l = &s->slots[to];
-    save_text(s, to, from == to ? n : 0);
+    fy_schedule_save_text(s, to, from == to ? n : 0);
     n = take_beginning(s, t, to, from, n);
-    s->c.rewind(s->c.user, to, n);
+    n = s->c.rewind(s->c.user, to, n);
+    if (s->c.snapshot != NULL)
+        s->c.snapshot(s->c.user, to);
     l->cached.n = n;
     l->user = t->user;
     l->used = ++s->used;
@@ -378,13 +359,15 @@ static void begin_task(fy_schedule *s, fy_seq_task *t, uint32_t to, uint32_t fro
     l->task = t;
     if (t->first)
         count_waiting(s, -1);
-    publish(s);
+    fy_schedule_publish(s);
     pthread_mutex_unlock(&s->lock);
     if (s->m != NULL) {
         atomic_fetch_add(&s->m->running, 1);
         atomic_fetch_add(&s->m->cached_tokens, n);
         fy_histogram_add(&s->m->queued, fy_bounds_seconds, t->begun_s - t->submitted_s);
     }
+    if (t->calls->prompt != NULL)
+        t->calls->prompt(t);
 }
 
 /* Its prompt is being computed for another task. */
@@ -434,27 +417,77 @@ static bool can_step(const slot *l, bool in_prompt)
            (in_prompt || !t->calls->paused(t));
 }
 
-/* The next ids of every answer. */
+/* Ids that may follow those of the task, of which all are in the step. */
+static void add_guesses(fy_schedule *s, uint32_t at, bool alone, uint32_t most)
+{
+    slot *l = &s->slots[at];
+    fy_seq_task *t = l->task;
+    const uint32_t n_ids = (uint32_t)t->ids.n, room = s->c.n_ctx - n_ids;
+    int32_t guesses[FY_GUESSES_MAX];
+    most = most < room ? most : room;
+    most = most < FY_GUESSES_MAX ? most : FY_GUESSES_MAX;
+    const uint32_t n = t->calls->guess(t, alone, most, guesses);
+    for (uint32_t i = 0; i < n; i++, s->n++) {
+        s->ids[s->n] = guesses[i];
+        s->seqs[s->n] = at;
+        s->wants[s->n] = 1;
+        s->places[s->n] = (place){at, n_ids + i};
+        l->n_step++;
+    }
+    l->guesses = true;
+}
+
+/* The next ids of every answer, and guesses where there is room for all of them. */
 static void add_answers(fy_schedule *s)
 {
+    uint32_t n = 0;
+    bool prompts = false;
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        n += can_step(&s->slots[i], false);
+        prompts |= can_step(&s->slots[i], true);
+    }
     for (uint32_t i = 0; i < s->c.n_seq; i++) {
         slot *l = &s->slots[i];
+        l->guesses = false;
         if (!can_step(l, false))
             continue;
-        const uint32_t more = (uint32_t)l->task->ids.n - l->task->n_past, room = s->cap - s->n;
+        const fy_seq_task *t = l->task;
+        const uint32_t more = (uint32_t)t->ids.n - t->n_past, room = s->cap - s->n;
         add_ids(s, i, more < room ? more : room);
+        const uint32_t share = s->cap / n;
+        if (t->calls->guess != NULL && more < share && t->ids.n < s->c.n_ctx)
+            add_guesses(s, i, n == 1 && !prompts, share - more);
     }
 }
 
-/* How many ids of prompts may join. */
+/* How long a step with parts of prompts may take: longer while more than one waits, as every step
+ * reads all weights. */
+static double step_limit(const fy_schedule *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->c.n_seq; i++)
+        n += can_step(&s->slots[i], true);
+    return n > 1 ? FY_CROWD_STEP_S : FY_STEP_S;
+}
+
+/* How many ids of prompts may join. The rate is that of whole steps with answers in them, so a larger
+ * one takes less time than it says. */
 static uint32_t prompt_room(const fy_schedule *s)
 {
     const uint32_t room = s->c.n_batch > s->n ? s->c.n_batch - s->n : 0;
     if (s->n == 0)
         return room;
-    double ids = s->id_s > 0 ? (FY_STEP_S - s->answers_s) / s->id_s : FY_PROMPT_PART_MIN;
+    double ids = s->id_s > 0 ? step_limit(s) / s->id_s - s->n : 0;
     ids = ids < FY_PROMPT_PART_MIN ? FY_PROMPT_PART_MIN : ids;
     return ids < room ? (uint32_t)ids : room;
+}
+
+/* Where a step with the prompt ends: what it has then is remembered (model.h). */
+static uint32_t prompt_stop(const fy_schedule *s, const fy_seq_task *t)
+{
+    return s->c.snapshot != NULL
+               ? fy_snapshot_stop(t->n_cached, t->n_shared, t->n_prompt, t->n_past)
+               : t->n_prompt;
 }
 
 /* Parts of the oldest prompts. */
@@ -473,11 +506,19 @@ static void add_prompts(fy_schedule *s)
         if (next < 0)
             break;
         const fy_seq_task *t = s->slots[next].task;
-        const uint32_t left = t->n_prompt - t->n_past, n = left < room ? left : room;
+        const uint32_t left = prompt_stop(s, t) - t->n_past, n = left < room ? left : room;
         add_ids(s, (uint32_t)next, n);
         room -= n;
     }
     s->n_prompt_ids = s->n - before;
+}
+
+/* Is id i of the step one of the text? A guess may not be. */
+static bool is_text(const fy_schedule *s, uint32_t i)
+{
+    const place p = s->places[i];
+    const fy_seq_task *t = s->slots[p.slot].task;
+    return p.pos < t->ids.n && t->ids.id[p.pos] == s->ids[i];
 }
 
 /* Of tokens that stand together in the step. */
@@ -488,7 +529,7 @@ static int show_logits(void *user, const float *logits, uint32_t first, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         const place p = s->places[first + i];
         slot *l = &s->slots[p.slot];
-        if (l->failed.code == FY_OK)
+        if (l->failed.code == FY_OK && is_text(s, first + i))
             l->task->calls->logits(l->task, p.pos, logits, &l->failed);
         logits += s->c.n_vocab;
     }
@@ -513,20 +554,11 @@ static int show_hidden(void *user, uint32_t layer, const float *x, uint32_t firs
     return 0;
 }
 
-static double smoothed(double old, double now)
-{
-    return old > 0 ? old + 0.25 * (now - old) : now;
-}
-
 static void measure(fy_schedule *s, double took_s)
 {
-    const uint32_t n_answers = s->n - s->n_prompt_ids;
-    if (s->n_prompt_ids == 0)
-        s->answers_s = smoothed(s->answers_s, took_s);
-    else if (s->n_prompt_ids >= FY_PROMPT_PART_MIN)
-        s->id_s = smoothed(s->id_s,
-                           fmax(took_s - (n_answers > 0 ? s->answers_s : 0), 1e-9) /
-                               s->n_prompt_ids);
+    const double id_s = fmax(took_s, 1e-9) / s->n;
+    if (s->n > s->n_prompt_ids && s->n_prompt_ids >= FY_PROMPT_PART_MIN)
+        s->id_s = s->id_s > 0 ? (s->id_s + id_s) / 2 : id_s;
     if (s->m == NULL)
         return;
     atomic_fetch_add(&s->m->steps, 1);
@@ -535,6 +567,24 @@ static void measure(fy_schedule *s, double took_s)
     atomic_fetch_add(&s->m->prompt_us, (uint64_t)(took_s * share * 1e6));
     atomic_fetch_add(&s->m->predict_us, (uint64_t)(took_s * (1 - share) * 1e6));
     fy_histogram_add(&s->m->batch_tokens, fy_bounds_tokens, s->n);
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        const slot *l = &s->slots[i];
+        if (l->task == NULL)
+            continue;
+        const uint64_t n = l->task->n_past + l->n_step;
+        atomic_fetch_add(&s->m->busy_slots, 1);
+        if (n > atomic_load(&s->m->most_positions)) /* no other thread writes it */
+            atomic_store(&s->m->most_positions, n);
+    }
+}
+
+/* Back to what became text; less where the sequence cannot keep it: computed again, then. */
+static void rewind_to_text(fy_schedule *s, slot *l)
+{
+    fy_seq_task *t = l->task;
+    l->cached.n = s->c.rewind(s->c.user, t->seq, (uint32_t)l->cached.n);
+    if (l->cached.n < t->n_past)
+        t->n_past = (uint32_t)l->cached.n;
 }
 
 /* The sequence holds the ids of the step now. */
@@ -542,21 +592,29 @@ static void take_step(fy_schedule *s, slot *l)
 {
     fy_seq_task *t = l->task;
     const bool in_prompt = t->n_past < t->n_prompt;
+    const uint32_t n_step = l->n_step, n_before = t->n_past, stop = prompt_stop(s, t);
     for (uint32_t i = 0; i < s->n; i++) {
-        if (s->places[i].slot == t->seq && l->failed.code == FY_OK)
-            fy_ids_push(&l->cached, s->ids[i], &l->failed);
+        if (s->places[i].slot != t->seq || l->failed.code != FY_OK || !is_text(s, i))
+            continue;
+        if (fy_ids_push(&l->cached, s->ids[i], &l->failed) == 0)
+            t->n_past++;
     }
-    t->n_past += l->n_step;
     l->n_step = 0;
+    if (l->guesses)
+        t->calls->guessed(t, t->n_past - n_before - 1, n_step, s->step_s);
+    if (t->n_past < n_before + n_step)
+        rewind_to_text(s, l);
     if (l->failed.code != FY_OK || t->ids.n < t->n_past) {
         if (t->ids.n < t->n_past)
             t->n_past = (uint32_t)t->ids.n;
         if (l->cached.n > t->n_past)
             l->cached.n = t->n_past;
-        s->c.rewind(s->c.user, t->seq, (uint32_t)l->cached.n);
+        rewind_to_text(s, l);
     }
     if (in_prompt && t->n_past >= t->n_prompt)
         t->prompted_s = s->c.now(s->c.user);
+    else if (in_prompt && t->n_past == stop)
+        s->c.snapshot(s->c.user, t->seq);
     if (in_prompt && t->calls->prompt != NULL)
         t->calls->prompt(t);
 }
@@ -597,7 +655,7 @@ static void set_in_step(fy_schedule *s, bool on)
     if (on)
         atomic_store(&s->cancel, step_is_vain(s));
     else
-        publish(s);
+        fy_schedule_publish(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -619,6 +677,7 @@ static void compute(fy_schedule *s)
         return;
     }
     measure(s, took_s);
+    s->step_s = took_s;
     after_step(s);
 }
 
@@ -628,6 +687,7 @@ static void compute(fy_schedule *s)
 static bool take_incoming(fy_schedule *s, bool may_wait)
 {
     bool closed, closed_now, poked;
+    fy_ids given;
     pthread_mutex_lock(&s->lock);
     while (may_wait && s->incoming == NULL && !s->poked)
         pthread_cond_wait(&s->wake, &s->lock);
@@ -637,11 +697,16 @@ static bool take_incoming(fy_schedule *s, bool may_wait)
     *end = s->incoming;
     s->incoming = NULL;
     s->incoming_end = &s->incoming;
+    const bool let_go = fy_schedule_collect_holds(s, &given);
     closed = s->closed;
     closed_now = s->closed_now;
     poked = s->poked;
     s->poked = false;
     pthread_mutex_unlock(&s->lock);
+    if (let_go)
+        fy_schedule_take_back(s, &given);
+    if (closed)
+        fy_schedule_refuse_holds(s);
     if (poked || closed)
         drop_gone(s, closed, closed_now);
     for (uint32_t i = 0; i < s->c.n_seq; i++) {
@@ -654,6 +719,7 @@ static bool take_incoming(fy_schedule *s, bool may_wait)
 static bool step(fy_schedule *s)
 {
     assign(s);
+    fy_schedule_take_holds(s);
     s->n = s->n_prompt_ids = 0;
     s->has_hidden = false;
     add_answers(s);

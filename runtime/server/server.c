@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +26,13 @@
 #include "server/http_conn.h"
 #include "server/routes.h"
 
-enum { GRACE_S = 30, ACCEPT_RETRY_MS = 500 };
+enum { ACCEPT_RETRY_MS = 500 };
 
 typedef struct {
     fy_server s;
     fy_net net;
     int wake; /* an eventfd; -1: none */
-    struct event *on_wake, *on_term, *on_int, *on_hup, *grace, *retry; /* owned */
+    struct event *on_wake, *on_term, *on_int, *on_hup, *on_input, *grace, *retry; /* owned */
     fy_str address; /* owned: of the first listener */
     bool stopping, forced, ended;
 } run_state;
@@ -140,9 +143,23 @@ const fy_trie *fy_server_trie(fy_server *s, fy_err *e)
 {
     pthread_mutex_lock(&s->trie_lock);
     if (s->trie == NULL)
-        s->trie =
-            fy_vocab_trie(s->served.vocab, s->served.n_vocab, e);
+        s->trie = fy_vocab_trie(s->served.vocab, s->served.n_vocab, e);
     const fy_trie *t = s->trie;
+    pthread_mutex_unlock(&s->trie_lock);
+    return t;
+}
+
+static bool is_mark(const void *format, fy_span piece)
+{
+    return fy_tool_format_has_mark(format, piece);
+}
+
+const fy_trie *fy_server_call_trie(fy_server *s, const fy_tool_format *f, fy_err *e)
+{
+    pthread_mutex_lock(&s->trie_lock);
+    if (s->call_trie == NULL)
+        s->call_trie = fy_vocab_trie_with(s->served.vocab, s->served.n_vocab, is_mark, f, e);
+    const fy_trie *t = s->call_trie;
     pthread_mutex_unlock(&s->trie_lock);
     return t;
 }
@@ -163,7 +180,9 @@ static void *work(void *arg)
         if (s->jobs == NULL)
             s->last_job = NULL;
         pthread_mutex_unlock(&s->lock);
-        if (atomic_load(&x->gone))
+        if (x->resume != NULL)
+            x->resume(x);
+        else if (atomic_load(&x->gone))
             fy_reply_error(x, &(fy_api_refusal){.status = FY_STATUS_LEFT}, "the client has left");
         else
             x->route->handle(x);
@@ -180,9 +199,10 @@ static int decode(void *user, const fy_batch *b, const fy_eval_sinks *sinks, fy_
     return fy_session_decode(user, b, sinks, NULL, e);
 }
 
-static void rewind_seq(void *user, uint32_t seq, uint32_t n_past)
+static uint32_t rewind_seq(void *user, uint32_t seq, uint32_t n_past)
 {
     fy_session_seq_rewind(user, seq, n_past);
+    return fy_session_seq_n_past(user, seq);
 }
 
 static int copy_seq(void *user, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e)
@@ -190,9 +210,19 @@ static int copy_seq(void *user, uint32_t from, uint32_t to, uint32_t n_past, fy_
     return fy_session_seq_copy(user, from, to, n_past, e);
 }
 
-static size_t saved_bytes(void *user, uint32_t n)
+static uint32_t keeps_seq(void *user, uint32_t seq, uint32_t n)
 {
-    return (size_t)fy_session_seq_bytes(user, n);
+    return fy_session_seq_keeps(user, seq, n);
+}
+
+static void snapshot_seq(void *user, uint32_t seq)
+{
+    fy_session_seq_snapshot(user, seq);
+}
+
+static size_t saved_bytes(void *user, uint32_t seq, uint32_t n)
+{
+    return (size_t)fy_session_seq_bytes(user, seq, 0, n);
 }
 
 static int save_seq(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e)
@@ -203,6 +233,11 @@ static int save_seq(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e)
 static int load_seq(void *user, uint32_t seq, uint32_t n, const void *in, fy_err *e)
 {
     return fy_session_seq_write(user, seq, 0, n, in, e);
+}
+
+static uint32_t saved_keeps(void *user, uint32_t n_saved, const void *in, uint32_t n)
+{
+    return fy_session_saved_keeps(user, n_saved, in, n);
 }
 
 static double now(void *user)
@@ -226,13 +261,17 @@ static int begin_schedule(fy_server *s, fy_err *e)
                           .copy = copy_seq,
                           .now = now,
                           .user = v->session,
+                          .keeps = keeps_seq,
+                          .snapshot = fy_session_has_snapshots(v->session) ? snapshot_seq : NULL,
                           .saved_bytes = saved_bytes,
                           .save = save_seq,
                           .load = load_seq,
+                          .saved_keeps = saved_keeps,
                           .store_bytes =
                               fy_session_check_saves(v->session, NULL) == 0 ? s->o->cache_ram : 0};
     v->n_vocab = c.n_vocab;
     v->n_ctx = c.n_ctx;
+    v->n_embd = c.n_embd;
     v->n_slots = c.n_seq;
     s->schedule = fy_schedule_new(&c, s->o->queue, &s->metrics, e);
     atomic_store(&s->is_loaded, s->schedule != NULL);
@@ -260,11 +299,6 @@ static void *run_engine(void *arg)
 
 /* --- the network thread: events --------------------------------------------------------------- */
 
-static bool any_idle_room(const fy_net *net)
-{
-    return net->n_conns < net->s->o->max_connections || net->n_open < net->n_conns;
-}
-
 static void set_accepting(run_state *r, bool on)
 {
     fy_net *net = &r->net;
@@ -285,7 +319,7 @@ void fy_net_changed(fy_net *net)
     if (r->stopping && net->n_open == 0)
         event_base_loopexit(net->base, NULL);
     else if (!r->stopping)
-        set_accepting(r, any_idle_room(net));
+        set_accepting(r, fy_conn_has_room(net));
 }
 
 static void close_listeners(run_state *r)
@@ -306,9 +340,15 @@ static void force(run_state *r)
     event_base_loopexit(r->net.base, NULL);
 }
 
+static double grace_s(const run_state *r)
+{
+    return r->s.o->grace_s > 0 ? r->s.o->grace_s : FY_SERVER_GRACE_S;
+}
+
 static void stop(run_state *r)
 {
-    const struct timeval grace = {GRACE_S, 0};
+    const double s = grace_s(r);
+    const struct timeval grace = {(time_t)s, (suseconds_t)((s - (double)(time_t)s) * 1e6)};
     int loading = FY_SERVER_LOADING;
     r->stopping = true;
     if (atomic_compare_exchange_strong(&r->s.state, &loading, FY_SERVER_STOPPING))
@@ -343,8 +383,24 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
     run_state *r = arg;
     (void)fd;
     (void)what;
-    fy_log(FY_LOG_WARN, "%u requests were not finished within %d s", r->net.n_open, GRACE_S);
+    fy_log(FY_LOG_WARN, "%u requests were not finished within %g s", r->net.n_open, grace_s(r));
     force(r);
+}
+
+/* Nothing is expected there but its end: whoever started the server has gone. */
+static void on_input(evutil_socket_t fd, short what, void *arg)
+{
+    run_state *r = arg;
+    char dropped[256];
+    (void)what;
+    const ssize_t n = read(fd, dropped, sizeof dropped);
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+        return;
+    event_del(r->on_input);
+    if (r->stopping)
+        return;
+    fy_log(FY_LOG_INFO, "standard input has ended: stopping");
+    stop(r);
 }
 
 /* A new certificate, for connections from now on. */
@@ -422,8 +478,8 @@ static int add_listener(run_state *r, const struct sockaddr *a, socklen_t len, c
     if (net->n_listeners == FY_LISTENERS_MAX)
         return fy_fail(e, FY_EARG, "more than %d addresses (--host)", FY_LISTENERS_MAX);
     errno = 0;
-    struct evconnlistener *l = evconnlistener_new_bind(net->base, on_accept, r, LISTEN_FLAGS, 256,
-                                                       a, (int)len);
+    struct evconnlistener *l =
+        evconnlistener_new_bind(net->base, on_accept, r, LISTEN_FLAGS, 256, a, (int)len);
     if (l == NULL && errno == EADDRINUSE)
         return fy_fail(e, FY_EIO, "%s is taken by another program; choose another --port", shown);
     if (l == NULL)
@@ -469,7 +525,8 @@ static void note_address(run_state *r, evutil_socket_t fd, int *port)
     if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
         return;
     const bool six = a.ss_family == AF_INET6;
-    *port = ntohs(six ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
+    *port =
+        ntohs(six ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
     if (six)
         inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&a)->sin6_addr, host, sizeof host);
     else
@@ -542,7 +599,15 @@ static int add_events(run_state *r, fy_err *e)
     event_add(r->on_term, NULL);
     event_add(r->on_int, NULL);
     event_add(r->on_hup, NULL);
-    return 0;
+    if (!r->s.o->end_with_input)
+        return 0;
+    r->on_input = event_new(b, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, r);
+    if (r->on_input == NULL)
+        return fy_nomem(e);
+    return event_add(r->on_input, NULL) == 0
+               ? 0
+               : fy_fail(e, FY_EARG, "--end-with-input: standard input is a file or /dev/null, "
+                                     "whose end cannot be waited for; expected a pipe");
 }
 
 static int begin(run_state *r, fy_err *e)
@@ -598,10 +663,12 @@ static void end(run_state *r)
         fy_exchange_release(x);
     fy_schedule_free(r->s.schedule);
     fy_trie_free(r->s.trie);
+    fy_trie_free(r->s.call_trie);
     free_event(r->on_wake);
     free_event(r->on_term);
     free_event(r->on_int);
     free_event(r->on_hup);
+    free_event(r->on_input);
     free_event(r->grace);
     free_event(r->retry);
     if (r->net.base != NULL)
@@ -618,6 +685,11 @@ static void end(run_state *r)
 
 int fy_server_run(const fy_server_options *o, fy_err *e)
 {
+#ifdef __GLIBC__
+    /* Large blocks go back to the system when they are freed; else the limit follows what was freed,
+     * and what requests and the trie needed for a moment stays. */
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
     run_state *r = calloc(1, sizeof *r);
     if (r == NULL)
         return fy_nomem(e);

@@ -20,19 +20,26 @@
 #include "grammar/grammar.h"
 #include "model/model.h"
 #include "model/sample.h"
+#include "model/speculate.h"
 #include "model/template/chat_template.h"
 #include "server/exchange.h"
 #include "server/metrics.h"
 #include "server/schedule.h"
+#include "toolcall/toolcall.h"
 
-enum { FY_SERVER_WORKERS = 2, FY_SERVER_UNSENT_MAX = 256 << 10 };
+enum {
+    FY_SERVER_WORKERS = 2,
+    FY_SERVER_UNSENT_MAX = 256 << 10,
+    FY_SERVER_IDLE_S = 60,
+    FY_SERVER_GRACE_S = 30,
+};
 
 /* What is served; filled by fy_server_options.load, all views that outlive the server. */
 typedef struct {
     const fy_model *model;
     const fy_vocab *vocab;
     fy_session *session;
-    uint32_t n_vocab, n_ctx, n_slots; /* of model and session; set by the server */
+    uint32_t n_vocab, n_ctx, n_embd, n_slots; /* of model and session; set by the server */
     const fy_chat_template *chat; /* NULL: the model has none */
     const char *no_chat;          /* then why, for people */
     const char *const *template_args;
@@ -45,10 +52,13 @@ typedef struct {
     fy_sampler_params sampler;   /* of requests that do not say otherwise */
     bool has_seed;               /* its seed was given */
     int64_t n_predict;           /* the same; -1: no limit */
+    bool pool_last;              /* embeddings: of the last position, not the mean of all */
     bool no_think;               /* thinking stays in the text of conversations */
+    fy_speculator *const *speculators; /* [slots]; NULL: none */
+    bool verbose;                /* answers show their prompt and settings */
 } fy_served;
 
-typedef struct {
+typedef struct fy_api_key {
     uint8_t digest[FY_SHA256_BYTES];
 } fy_api_key;
 
@@ -68,7 +78,11 @@ typedef struct {
     size_t max_body, max_head;
     uint32_t max_connections;
     double header_timeout_s, timeout_s;
+    double idle_s;  /* a connection between requests; 0: FY_SERVER_IDLE_S */
+    double grace_s; /* after SIGTERM, for what runs; 0: FY_SERVER_GRACE_S */
     bool no_ui, no_slots, no_metrics;
+    const char *slot_dir; /* for files of slots; NULL: none are kept */
+    bool end_with_input; /* the end of standard input is as SIGTERM */
     bool log_jsonl; /* a line per request on standard error, as JSON, through `say` */
     /* On the engine thread, while the sockets are open already. */
     int (*load)(void *user, fy_served *out, fy_err *e);
@@ -93,6 +107,7 @@ struct fy_server {
 
     pthread_mutex_t trie_lock;
     fy_trie *trie; /* owned; under its lock; NULL: no grammar was asked for yet */
+    fy_trie *call_trie; /* owned; the same */
 
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -117,6 +132,9 @@ void fy_server_queue_job(fy_server *s, fy_exchange *x);
 fy_exchange *fy_server_take_ready(fy_server *s);
 /* The byte strings of the vocabulary, made on first use. A worker. NULL on failure. */
 const fy_trie *fy_server_trie(fy_server *s, fy_err *e);
+/* The same with the texts of control tokens that are marks of this format, which is always the
+ * model's. */
+const fy_trie *fy_server_call_trie(fy_server *s, const fy_tool_format *f, fy_err *e);
 /* Clients have left or read on. */
 void fy_server_poke(fy_server *s);
 /* Line for the log of requests. Network thread. */

@@ -5,6 +5,25 @@
 #include "base/json_tree.h"
 #include "toolcall/toolcall_impl.h"
 
+static const fy_tool_pairs coder_pairs = {
+    "\n", "<function=",       ">\n",         "<parameter=",    ">\n",
+    "",   "\n</parameter>\n", "</function>", "\n</tool_call>", "</parameter>"};
+static const fy_tool_pairs glm_pairs = {"",
+                                        "",
+                                        "\n",
+                                        "<arg_key>",
+                                        "</arg_key>\n",
+                                        "<arg_value>",
+                                        "</arg_value>\n",
+                                        "",
+                                        "</tool_call>",
+                                        "</arg_value>"};
+
+static const fy_tool_named gemma4_named = {"call:", NULL, "", "<|\"|>", "<tool_call|>"};
+static const fy_tool_named functiongemma_named = {"call:", NULL, "", "<escape>",
+                                                  "<end_function_call>"};
+static const fy_tool_named mistral_named = {"", "[CALL_ID]", "[ARGS]", NULL, ""};
+
 /* The first row that matches wins: rows whose sign is part of another's stand before it. */
 static const fy_tool_format formats[] = {
     {.name = "qwen3-coder",
@@ -12,29 +31,38 @@ static const fy_tool_format formats[] = {
      .kind = FY_TOOL_XML,
      .open = "<tool_call>",
      .close = "</tool_call>",
+     .pairs = &coder_pairs,
      .xml = {"<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>"}},
     {.name = "glm",
      .told_by = {"<arg_key>"},
      .kind = FY_TOOL_XML,
      .open = "<tool_call>",
      .close = NULL, /* `end` is the mark */
+     .pairs = &glm_pairs,
      .xml = {"", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"}},
     {.name = "gemma4",
      .told_by = {"<|tool_call>call:"},
      .kind = FY_TOOL_GEMMA,
      .open = "<|tool_call>",
      .close = "<tool_call|>",
-     .quote = "<|\"|>"},
+     .named = &gemma4_named},
     {.name = "functiongemma",
      .told_by = {"<start_function_call>"},
      .kind = FY_TOOL_GEMMA,
      .open = "<start_function_call>",
      .close = "<end_function_call>",
-     .quote = "<escape>"},
+     .named = &functiongemma_named},
+    {.name = "mistral-args",
+     .told_by = {"[ARGS]"},
+     .open = "[TOOL_CALLS]",
+     .named = &mistral_named,
+     .first = "[TOOL_CALLS][",
+     .between = ", ",
+     .last = "]",
+     .arguments = "arguments"},
     {.name = "mistral",
      .told_by = {"[TOOL_CALLS]"},
      .open = "[TOOL_CALLS]",
-     .name_end = "[ARGS]",
      .first = "[TOOL_CALLS][",
      .between = ", ",
      .last = "]",
@@ -115,11 +143,33 @@ bool fy_tool_format_shows_tools(const fy_tool_format *f)
     return f != &generic;
 }
 
+const char *fy_tool_format_mark(const fy_tool_format *f)
+{
+    return f->open;
+}
+
+const fy_tool_pairs *fy_tool_format_pairs(const fy_tool_format *f)
+{
+    return f->pairs;
+}
+
+const fy_tool_named *fy_tool_format_named(const fy_tool_format *f)
+{
+    return f->named;
+}
+
+bool fy_tool_format_is_bare(const fy_tool_format *f)
+{
+    return f->bare;
+}
+
 bool fy_tool_format_has_mark(const fy_tool_format *f, fy_span token)
 {
-    const char *const marks[] = {f->open,      f->close,           f->name_end,
-                                 f->quote,     f->xml.key,         f->xml.after_key,
-                                 f->xml.value, f->xml.after_value, f->xml.end};
+    static const fy_tool_named none = {0};
+    const fy_tool_named *named = f->named != NULL ? f->named : &none;
+    const char *const marks[] = {
+        f->open,    f->close,         named->id,    named->after_name,  named->quote,
+        f->xml.key, f->xml.after_key, f->xml.value, f->xml.after_value, f->xml.end};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (marks[i] != NULL && marks[i][0] != '\0' && fy_span_is(token, marks[i]))
             return true;

@@ -103,3 +103,12 @@ int fy_tool_frame_make(const fy_tool_format **f, const fy_tools *t, int only, fy
     free(text);
     return out->schema.oom ? fy_nomem(e) : 0;
 }
+
+void fy_tool_frame_after_mark(const fy_tool_format *f, fy_tool_frame *frame)
+{
+    const size_t n = strlen(f->open);
+    if (strncmp(frame->first, f->open, n) == 0)
+        frame->first += n;
+    frame->single |=
+        strstr(frame->between, f->open) != NULL; /* the next one has a mark of its own */
+}

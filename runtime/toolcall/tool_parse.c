@@ -37,7 +37,7 @@ struct fy_tool_parser {
 
     /* IN_JSON */
     bool streamed;        /* the arguments went out as they came */
-    bool arguments_alone; /* NAME<name_end>{...}: the object is that of the arguments */
+    bool arguments_alone; /* after NAME: the object is that of the arguments */
     bool in_string, escaped, is_arguments;
     uint32_t depth; /* of open brackets; 1: the members of the call */
     want want;
@@ -108,6 +108,13 @@ static int mark_here(const fy_tool_parser *p, const char *mark)
     return same == n ? 1 : p->final ? 0 : -1;
 }
 
+/* Is what is left of the text the beginning of the mark? */
+static bool is_cut(const fy_tool_parser *p, const char *mark)
+{
+    const size_t rest = p->text.len - p->at;
+    return rest < strlen(mark) && memcmp(fy_str_z(&p->text) + p->at, mark, rest) == 0;
+}
+
 /* Where the mark is from `from` on; the end of the text when it is not there. */
 static size_t find(const fy_tool_parser *p, size_t from, const char *mark)
 {
@@ -142,7 +149,7 @@ static int step_start(fy_tool_parser *p)
     if (!skip_space(p))
         return 0;
     char c = p->text.ptr[p->at];
-    bool bare = p->f->bare && (c == '{' || c == '[');
+    bool bare = p->f->bare && c == '{';
     p->place = bare ? AFTER_MARK : IN_TEXT;
     if (bare)
         new_call(p);
@@ -185,19 +192,21 @@ static int step_text(fy_tool_parser *p, fy_err *e)
     return 1;
 }
 
-/* NAME<name_end>{...}; what stands between the name and the mark is passed over. */
+/* NAME<after_name>{...}; what stands between the name and the mark is passed over. */
 static int step_named(fy_tool_parser *p, fy_err *e)
 {
-    size_t end = find(p, p->at, p->f->name_end), stop = p->at;
-    bool found = end < p->text.len;
-    if (!found && !p->final && end - p->at <= 4 * FY_TOOL_NAME_MAX)
+    const char *name_end = p->f->named->after_name;
+    const size_t n_mark = strlen(name_end), most = 4 * FY_TOOL_NAME_MAX;
+    size_t end = find(p, p->at, name_end), stop = p->at;
+    bool found = end < p->text.len && end + n_mark - p->at <= most;
+    if (!found && !p->final && p->text.len - p->at < most)
         return 0;
-    while (stop < end && p->text.ptr[stop] != p->f->name_end[0])
+    while (stop < end && p->text.ptr[stop] != name_end[0])
         stop++;
     int rc = found ? set_name(p, (fy_span){p->text.ptr + p->at, stop - p->at}, e) : 0;
     if (rc != 1)
         return rc < 0 || not_a_call(p, e) != 0 ? -1 : 1;
-    p->at = end + strlen(p->f->name_end);
+    p->at = end + n_mark;
     p->arguments_alone = p->is_arguments = true;
     p->token = SIZE_MAX;
     p->depth = 1;
@@ -217,10 +226,10 @@ static int step_xml_name(fy_tool_parser *p, fy_err *e)
         end = find(p, from, after);
     else if (here == 1)
         end = from + strcspn(fy_str_z(&p->text) + from, "\n<");
-    bool open = end >= p->text.len && !p->final && p->text.len - p->at <= 2 * FY_TOOL_NAME_MAX;
-    if (here == 1 && open)
+    const bool far = end - p->at > 2 * FY_TOOL_NAME_MAX; /* whatever pieces the text came in */
+    if (here == 1 && end >= p->text.len && !p->final && !far)
         return 0;
-    int rc = here == 0 || end >= p->text.len
+    int rc = here == 0 || end >= p->text.len || far
                  ? 0
                  : set_name(p, (fy_span){p->text.ptr + from, end - from}, e);
     if (rc == 1) {
@@ -247,7 +256,7 @@ static int step_mark(fy_tool_parser *p, fy_err *e)
         p->at++;
     } else if (c == '{') {
         p->place = IN_JSON;
-    } else if (p->f->name_end != NULL && !p->in_list) {
+    } else if (p->f->named != NULL && !p->in_list) {
         return step_named(p, e);
     } else {
         return not_a_call(p, e) == 0 ? 1 : -1;
@@ -470,6 +479,22 @@ static int end_pairs(fy_tool_parser *p, fy_err *e)
     return report_text(p, FY_TOOL_ARGUMENTS, rest, e) == 0 && end_call(p, e) == 0 ? 1 : -1;
 }
 
+/* A mark inside a string of JSON does not end the value: the first end that makes it JSON. `end`:
+ * the first of all, which stays when no text comes that would help. */
+static size_t end_of_json(const fy_tool_parser *p, fy_span key, size_t value, size_t end)
+{
+    const char *text = fy_str_z(&p->text);
+    const fy_span name = {p->name.ptr, p->name.len};
+    const fy_span begin = without_newlines((fy_span){text + value, end - value});
+    size_t at = end;
+    if (begin.len == 0 || strchr("{[\"", begin.ptr[0]) == NULL ||
+        fy_tools_takes_string(p->tools, name, key) == 1)
+        return end;
+    while (at < p->text.len && !is_json(without_newlines((fy_span){text + value, at - value})))
+        at = find(p, at + 1, p->f->xml.after_value);
+    return at < p->text.len || !p->final ? at : end;
+}
+
 static int step_pairs(fy_tool_parser *p, fy_err *e)
 {
     const char *text = fy_str_z(&p->text);
@@ -481,7 +506,8 @@ static int step_pairs(fy_tool_parser *p, fy_err *e)
         p->at += strlen(p->f->xml.end);
         return end_pairs(p, e);
     }
-    if (ends < 0 || pair < 0)
+    if (ends < 0 || pair < 0 ||
+        (p->final && (is_cut(p, p->f->xml.end) || is_cut(p, p->f->xml.key))))
         return 0;
     if (pair == 0)
         return end_pairs(p, e);
@@ -491,6 +517,8 @@ static int step_pairs(fy_tool_parser *p, fy_err *e)
         return 0;
     value += p->f->xml.value[0] != '\0' ? strlen(p->f->xml.value) : strlen(p->f->xml.after_key);
     size_t value_end = value < p->text.len ? find(p, value, p->f->xml.after_value) : p->text.len;
+    if (value_end < p->text.len)
+        value_end = end_of_json(p, (fy_span){text + key, key_end - key}, value, value_end);
     if (value_end >= p->text.len)
         return 0;
     p->at = value_end + strlen(p->f->xml.after_value);
@@ -590,13 +618,31 @@ static bool put_value(gemma *g, int depth)
     return word.len > 0;
 }
 
+/* Where the mark that ends a call is; the end of the text when it is not there. One inside a string
+ * does not end it, unless no end comes after the string. */
+static size_t end_of_gemma(const fy_tool_parser *p)
+{
+    const char *quote = p->f->named->quote;
+    const size_t n_quote = strlen(quote), n = p->text.len;
+    size_t at = p->at;
+    for (;;) {
+        const size_t end = find(p, at, p->f->close), open = find(p, at, quote);
+        if (open >= end && end < n)
+            return end;
+        const size_t shut = open < n ? find(p, open + n_quote, quote) : n;
+        if (shut == n)
+            return p->final ? find(p, p->at, p->f->close) : n;
+        at = shut + n_quote;
+    }
+}
+
 static int step_gemma(fy_tool_parser *p, fy_err *e)
 {
-    size_t end = find(p, p->at, p->f->close);
+    size_t end = end_of_gemma(p);
     if (end == p->text.len && !p->final)
         return 0;
     fy_str out = {0};
-    gemma g = {{p->text.ptr + p->at, end - p->at}, fy_span_of(p->f->quote), &out};
+    gemma g = {{p->text.ptr + p->at, end - p->at}, fy_span_of(p->f->named->quote), &out};
     bool call = take(&g, "call:");
     fy_span name = take_until(&g, "{");
     int rc = call ? set_name(p, name, e) : 0;

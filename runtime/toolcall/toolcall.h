@@ -65,9 +65,31 @@ typedef struct {
     bool single;                        /* one call at most */
     fy_str schema;                      /* owned */
 } fy_tool_frame;
+/* Of a format that writes pairs of key and value: the texts of a call after the mark. */
+typedef struct {
+    const char *first, *before_name, *after_name, *key, *after_key, *value, *after_value, *end,
+        *last;
+    const char *mark; /* ends a value; part of after_value */
+} fy_tool_pairs;
+const fy_tool_pairs *fy_tool_format_pairs(const fy_tool_format *f); /* NULL: it writes none */
+/* Of a format that writes a name and one object: the texts of a call after the mark. */
+typedef struct {
+    const char *before_name;
+    const char *id; /* may stand after the name, with nine letters or digits; NULL: nothing does */
+    const char *after_name;
+    const char *quote; /* around strings; NULL: the object is JSON */
+    const char *last;
+} fy_tool_named;
+const fy_tool_named *fy_tool_format_named(const fy_tool_format *f); /* NULL: it does not */
 /* only: the index of the tool that is called; -1: any. */
 int fy_tool_frame_make(const fy_tool_format **f, const fy_tools *t, int only, fy_tool_frame *out,
                        fy_err *e);
+/* The mark that opens a call where calls may stand anywhere in an answer. */
+const char *fy_tool_format_mark(const fy_tool_format *f);
+/* Is an answer that begins with '{' a call as well? */
+bool fy_tool_format_is_bare(const fy_tool_format *f);
+/* Of a frame of that format: what comes after the mark, up to the end of its calls. */
+void fy_tool_frame_after_mark(const fy_tool_format *f, fy_tool_frame *frame);
 /* Is the text of a control token one of the marks? It must then reach the parser as text. */
 bool fy_tool_format_has_mark(const fy_tool_format *f, fy_span token);
 

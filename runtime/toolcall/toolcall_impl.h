@@ -16,13 +16,13 @@ struct fy_tool_format {
     fy_tool_kind kind;
     const char *open, *close; /* marks around a call (or a list of them); close NULL: none */
     bool bare;                /* JSON: also without a mark, when the answer begins with it */
-    const char *name_end;     /* JSON: "NAME<name_end>{...}" after the mark; NULL: no such form */
     struct {
         const char *before_name, *after_name; /* of the call's name; "" after it: any of "\n<" */
         const char *key, *after_key, *value, *after_value;
         const char *end;
     } xml;
-    const char *quote; /* GEMMA */
+    const fy_tool_pairs *pairs; /* XML: static */
+    const fy_tool_named *named; /* GEMMA, and JSON after a name: static */
     /* JSON: before the first call of an answer, between two, after the last. */
     const char *first, *between, *last;
     const char *arguments; /* the name of their member */
