@@ -7,6 +7,7 @@
  *                   ferry_session_cancel may come from any
  *     ferry_sampler chooses tokens: one thread at a time
  *     ferry_chat_template   conversation to prompt: immutable
+ *     ferry_speculator guesses what a session may be asked next: one thread at a time
  *     ferry_grammar what a text may be: immutable, any number of samplers may use it
  *
  * Objects may be freed in any order; a vocabulary lives as long as its model's handle. The library
@@ -42,6 +43,7 @@ typedef struct ferry_session ferry_session;
 typedef struct ferry_sampler ferry_sampler;
 typedef struct ferry_chat_template ferry_chat_template;
 typedef struct ferry_grammar ferry_grammar;
+typedef struct ferry_speculator ferry_speculator;
 
 /* "0.1.0": the version of the library that runs. */
 FERRY_API const char *ferry_version(void);
@@ -178,6 +180,7 @@ typedef struct {
     int32_t n_threads;      /* 0: the fast CPUs that the calling thread may use, at most 16 */
     int32_t type_k, type_v; /* FERRY_KV_...: what the model cannot have is FERRY_EUSAGE */
     uint32_t n_seq;         /* sequences, each with n_ctx positions of its own; 0: 1; at most 256 */
+    uint32_t n_logits;      /* tokens whose logits are held at once; 0: n_seq, at least 16 */
 } ferry_session_params;
 FERRY_API void ferry_session_params_init(ferry_session_params *p, size_t struct_size);
 
@@ -198,7 +201,8 @@ FERRY_API uint32_t ferry_session_n_past(const ferry_session *session); /* positi
  * is full. After a failure the session is as it was before. Nothing is allocated. */
 FERRY_API ferry_status ferry_session_eval(ferry_session *session, const int32_t *ids, size_t n,
                                           const float **logits, ferry_error *error);
-/* Forgets the positions from n_past on. */
+/* Forgets the positions from n_past on. A model with a state (LFM2) forgets all when it forgets any:
+ * ask ferry_session_n_past. */
 FERRY_API void ferry_session_rewind(ferry_session *session, uint32_t n_past);
 /* From any thread: the evaluation or decoding that runs, else the next one, ends with FERRY_EINTR
  * within the time of a layer. */
@@ -215,7 +219,7 @@ FERRY_API uint32_t ferry_session_n_seq(const ferry_session *session);
  * and single tokens, in any order. wants[i] not 0 asks for the logits of token i; wants NULL asks
  * for the last token of each sequence in the list. *logits (logits may be NULL) becomes the logits
  * of those that ask, one row of n_vocab after the other in the order of the list, valid until the
- * session's next call; NULL when none asks. At most n_seq tokens may ask, or 16 where that is more.
+ * session's next call; NULL when none asks. At most n_seq tokens may ask, or 16 or n_logits where that is more.
  * The arrays are read, not kept. FERRY_EFIT: the context of a sequence is full, the message tells
  * which. After a failure every sequence is as it was before. Nothing is allocated. */
 FERRY_API ferry_status ferry_session_decode(ferry_session *session, const int32_t *ids,
@@ -230,6 +234,56 @@ FERRY_API void ferry_session_seq_rewind(ferry_session *session, uint32_t seq, ui
  * that prompts share. FERRY_EUSAGE when `from` holds fewer. */
 FERRY_API ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,
                                               uint32_t n_past, ferry_error *error);
+
+/* --- speculation ---------------------------------------------------------------------------- */
+
+/* Several tokens of a step: guesses of the next ones are computed together with one, and where the next token is
+ * a guess its logits are there already. They are the same logits as without, bit for bit, so the text
+ * is the same, too. Works on sequence 0 of a session:
+ *
+ *     eval the prompt, begin; sample, next, sample, next, ...; settle
+ */
+enum {
+    FERRY_SPEC_AUTO = 0,      /* lookup, then the draft model, as many guesses as pay: measured */
+    FERRY_SPEC_LOOKUP = 1,    /* what followed the same tokens in the text before */
+    FERRY_SPEC_DRAFT = 2,     /* a chain of the draft model's likeliest tokens */
+    FERRY_SPEC_TREE = 3,      /* a tree of them */
+    FERRY_SPEC_LOOKAHEAD = 4, /* the model's own guesses for later positions */
+};
+
+typedef struct {
+    uint32_t struct_size;
+    int32_t method;      /* FERRY_SPEC_... */
+    uint32_t n_draft;    /* guesses of a step, at most; 0: 15 of auto, 11 of a tree, else 8; lookahead
+                            takes as many as it needs. The session's n_logits has to be more. */
+    int32_t n_threads;   /* of the draft model; 0: as for a session */
+    ferry_model *draft;  /* of DRAFT and TREE, and of AUTO where there is one; it has the model's tokens */
+    uint32_t ngram, window, gcap; /* of LOOKAHEAD; 0: 5, 8, 8 */
+} ferry_speculator_params;
+FERRY_API void ferry_speculator_params_init(ferry_speculator_params *p, size_t struct_size);
+
+/* For this session. FERRY_EUSAGE: the draft model has other tokens, or the model runs as graphs and
+ * the method is no chain. */
+FERRY_API ferry_status ferry_speculator_new(ferry_session *session,
+                                            const ferry_speculator_params *params,
+                                            ferry_speculator **speculator, ferry_error *error);
+FERRY_API void ferry_speculator_free(ferry_speculator *speculator);
+
+/* The text so far, which the session holds. */
+FERRY_API ferry_status ferry_speculator_begin(ferry_speculator *speculator, const int32_t *ids,
+                                              size_t n, ferry_error *error);
+/* Appends `id` to the text: as ferry_session_eval of one token, with the same logits. n_more: tokens that
+ * will follow it at most, -1 where that is not known. Between this and ferry_speculator_settle the session
+ * holds guesses, too: nothing else may be done with its sequence 0. */
+FERRY_API ferry_status ferry_speculator_next(ferry_speculator *speculator, ferry_session *session,
+                                             int32_t id, int64_t n_more, const float **logits,
+                                             ferry_error *error);
+/* The session holds the text alone again, as after ferry_session_eval of all of it. */
+FERRY_API void ferry_speculator_settle(ferry_speculator *speculator, ferry_session *session);
+
+/* Since it was made: steps, guesses in them, and those that became text. */
+FERRY_API void ferry_speculator_stats(const ferry_speculator *speculator, uint64_t *n_steps,
+                                      uint64_t *n_draft, uint64_t *n_accepted);
 
 /* --- sampler -------------------------------------------------------------------------------- */
 

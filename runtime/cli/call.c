@@ -424,6 +424,39 @@ static int take_borrowed(fy_call *c, int *argc, char **argv, fy_err *e)
     return 0;
 }
 
+#ifndef FERRY_DEVICE
+/* Moves what stands after the first argument out of argv, but for this verb's own options. */
+static int take_words(fy_call *c, int *argc, char **argv, fy_err *e)
+{
+    const fy_verb *inner = NULL;
+    bool begun = false, rest = false;
+    int kept = 0, i = 0;
+    while (i < *argc) {
+        bool next = false, inner_next = false;
+        const char *word = argv[i];
+        const fy_opt *own = rest ? NULL : fy_opts_find(c->v->opts, c->v->n_opts, word, &next);
+        const fy_opt *its = rest || inner == NULL ? NULL
+                                                  : fy_opts_find(inner->opts, inner->n_opts, word,
+                                                                 &inner_next);
+        const bool is_own = !begun || (own != NULL && its == NULL);
+        if (!begun && own == NULL && word[0] != '-') {
+            begun = true;
+            inner = fy_verb_find(word);
+        } else {
+            rest = rest || (begun && strcmp(word, "--") == 0);
+        }
+        for (int n = 1 + (is_own ? next : inner_next); n > 0 && i < *argc; n--, i++) {
+            if (is_own)
+                argv[kept++] = argv[i];
+            else if (fy_opt_list_add((void *)((char *)c->o + c->v->words), argv[i], e) != 0)
+                return -1;
+        }
+    }
+    *argc = kept;
+    return 0;
+}
+#endif
+
 /* Says what to type in place of an option of another program. */
 static int check_foreign(const fy_verb *v, int argc, char **argv, fy_err *e)
 {
@@ -468,6 +501,10 @@ int fy_call_open(fy_call *c, const fy_verb *v, int argc, char **argv, fy_err *e)
         return fy_nomem(e);
     if (v->borrow != NULL && take_borrowed(c, &argc, argv, e) != 0)
         return -1;
+#ifndef FERRY_DEVICE
+    if (v->words > 0 && take_words(c, &argc, argv, e) != 0)
+        return -1;
+#endif
     return parse(c, argc, argv, e);
 }
 
@@ -477,6 +514,8 @@ void fy_call_close(fy_call *c)
         fy_opts_release(c->v->opts, c->v->n_opts, c->o);
         for (const fy_borrow *b = c->v->borrow; b != NULL && b->verb != NULL; b++)
             fy_opt_list_release((fy_opt_list *)(void *)((char *)c->o + b->offset));
+        if (c->v->words > 0)
+            fy_opt_list_release((fy_opt_list *)(void *)((char *)c->o + c->v->words));
     }
     fy_settings_release(&c->settings);
     free(c->model_path);

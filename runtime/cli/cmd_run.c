@@ -54,6 +54,7 @@ static const fy_opt opts[] = {
     FY_LINE_FLAG("Prompt", "raw", raw,
                  "Continue the question after the model as a text, without the template."),
     FY_ROW_PROMPT_CACHE("Prompt"),
+    FY_ROW_FULL_WINDOW,
     FY_LINE_STR("Prompt", "prompt-ids", "IDS", prompt_ids,
                 "Token ids to continue, separated by commas, exactly as given; instead of a text."),
     {.group = "Generation",
@@ -94,6 +95,7 @@ static const fy_opt opts[] = {
      .line_only = true,
      .file = FY_FILE_OUT},
     FY_ROWS_ENGINE,
+    FY_ROWS_SPEC,
     FY_ROWS_DEVICE FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -262,13 +264,15 @@ static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
     fy_engine *g = &j->engine;
-    if (fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
-        fy_structured_read(&j->structured, &o->structured, e) != 0 ||
+    if (fy_structured_read(&j->structured, &o->structured, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 || (o->verify && verify(o, e) != 0))
         return -1;
     const bool needs_vocab =
         o->prompt_ids == NULL || needs_text(j) || fy_structured_is_asked(&o->structured);
-    if (fy_engine_open(g, &o->engine, needs_vocab, e) != 0 || make_prompt(j, e) != 0)
+    if (fy_engine_open(g, &o->engine, needs_vocab, e) != 0 ||
+        fy_gen_stops_of(&o->gen, is_message(o) ? fy_vocab_turn_text(g->vocab) : (fy_span){0},
+                        &j->stops, e) != 0 ||
+        make_prompt(j, e) != 0)
         return -1;
     uint32_t n_vocab = fy_model_hparams(g->model)->n_vocab;
     if (fy_gen_params_of(&o->gen, g->has_bundle ? &g->bundle : NULL, fy_model_gguf(g->model), true,
@@ -426,18 +430,28 @@ static int print_json(job *j, const fy_timing *t, fy_stop why, fy_err *e)
         fy_str_printf(&s, ",\"logprobs\":[%s]", fy_str_z(&j->json_logprobs));
     fy_str_puts(&s, ",\"timing\":{");
     fy_timing_json(t, &s);
-    fy_str_puts(&s, "}}\n");
+    fy_str_putc(&s, '}');
+    if (j->engine.speculator != NULL) {
+        fy_str_putc(&s, ',');
+        fy_spec_json(j->engine.speculator, &s);
+    }
+    fy_str_puts(&s, "}\n");
     if (rc == 0)
         rc = s.oom || j->json_ids.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;
 }
 
-static void show_timing(const fy_timing *t)
+static void show_timing(const fy_timing *t, const fy_speculator *spec)
 {
     fy_str s = {0};
     fy_timing_line(t, &s);
     fy_log(FY_LOG_INFO, "%s", fy_str_z(&s));
+    fy_str_clear(&s);
+    if (spec != NULL) {
+        fy_spec_line(spec, &s);
+        fy_log(FY_LOG_DEBUG, "speculation: %s", fy_str_z(&s));
+    }
     fy_str_release(&s);
 }
 
@@ -489,7 +503,7 @@ static int generate(job *j, fy_err *e)
         bad |= o->n > 0 && end_text(j, &late) != 0;
     else if (rc == 0)
         bad |= print_json(j, &t, why, &late) != 0;
-    show_timing(&t);
+    show_timing(&t, j->engine.speculator);
     if (rc == 0 && why != FY_STOP_INTERRUPT)
         bad |= fy_engine_save(&j->engine, &late) != 0;
     if (rc == 0 && bad)
@@ -501,6 +515,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     options *o = opaque;
     o->question = n_args > 0 ? args[0] : NULL;
+    o->engine.keeps_windows = true;
     if (check_options(o, e) != 0)
         return -1;
     job j = {.o = o};
@@ -554,7 +569,8 @@ const fy_verb fy_verb_run = {
         "infinity) of each token and the same of the N likeliest in \"top\"; and \"timing\": "
         "load_ms, prompt_tokens, cached_tokens, prompt_ms, prompt_tokens_per_s, first_token_ms, "
         "generated_tokens, generate_ms, generated_tokens_per_s, peak_memory_bytes, "
-        "anonymous_memory_bytes. A rate that was not measured is 0.",
+        "anonymous_memory_bytes; with --spec also steps, draft_n and draft_n_accepted, and a list "
+        "\"speculation\" with what each method has proposed. A rate that was not measured is 0.",
     .examples = "ferry run model.gguf 'Who are you?'\n"
                 "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
                 "ferry run -m model.gguf --chat -p 'Who are you?'\n"

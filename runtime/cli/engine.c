@@ -28,13 +28,27 @@ const char *fy_session_plan_text(const fy_model *m, const fy_session_plan *p,
                                  char out[FY_SESSION_TEXT_BYTES])
 {
     const fy_session_params *full = &p->params;
-    char sequences[32] = "";
+    const fy_hparams *hp = fy_model_hparams(m);
+    char sequences[32] = "", window[48] = "", states[48] = "";
+    uint32_t n_attn = 0, n_states = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        n_attn += !fy_layer_in(&hp->no_attn_layers, i);
+        n_states += fy_layer_has_state(hp, i);
+    }
+    if (n_states > 0)
+        snprintf(states, sizeof states, ", states of %u layers", n_states);
     if (full->n_seq > 1)
         snprintf(sequences, sizeof sequences, "%u sequences x ", full->n_seq);
-    snprintf(out, FY_SESSION_TEXT_BYTES,
-             "KV cache: %s%u positions x %u layers, %s/%s: %llu MB; scratch: %llu MB", sequences,
-             full->n_ctx, fy_model_hparams(m)->n_layer, p->type_k, p->type_v,
-             megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
+    if (p->n_ring != 0 && p->n_ring < full->n_ctx)
+        snprintf(window, sizeof window, " (with a window: %u)", p->n_ring);
+    if (fy_model_is_endless(m))
+        snprintf(out, FY_SESSION_TEXT_BYTES, "states: %s%u layers, f32: %llu MB; scratch: %llu MB",
+                 sequences, n_states, megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
+    else
+        snprintf(out, FY_SESSION_TEXT_BYTES,
+                 "KV cache: %s%u positions%s x %u layers, %s/%s%s: %llu MB; scratch: %llu MB",
+                 sequences, full->n_ctx, window, n_attn, p->type_k, p->type_v, states,
+                 megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
     return out;
 }
 
@@ -65,7 +79,8 @@ fy_session *fy_session_open(const fy_model *m, const fy_session_params *p, const
 
 /* --- opening --- */
 
-static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b)
+static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b,
+                                        uint32_t step_tokens)
 {
     int64_t cpus = fy_default_threads(); /* a workspace may come from a larger machine */
     int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
@@ -74,8 +89,12 @@ static fy_session_params session_params(const fy_engine_options *o, const fy_bun
                                .n_batch = batch > 0 ? (uint32_t)batch : 0,
                                .n_threads = threads > 0 ? (int)threads : 0,
                                .n_seq = (uint32_t)o->n_seq,
+                               .n_logits = step_tokens,
+                               .ring = o->keeps_windows && !o->full_window_cache,
+                               .snapshots = o->keeps_snapshots || o->prompt_cache != NULL,
                                .type_k = fy_cache_types[o->type_k],
-                               .type_v = fy_cache_types[o->type_v]};
+                               .type_v = fy_cache_types[o->type_v],
+                               .sparse = (fy_sparse)o->sparse};
 }
 
 const char *fy_engine_model_path(const fy_engine *g)
@@ -105,15 +124,15 @@ static void show_plan(const fy_engine *g)
     const fy_gguf *f = fy_model_gguf(g->model);
     for (size_t i = 0; i < fy_gguf_n_tensors(f); i++)
         weights += fy_gguf_tensor_at(f, i)->bytes;
-    fy_log(FY_LOG_INFO, "weights: %llu MB; %s; %llu MB of memory are available",
-           megabytes(weights), fy_session_plan_text(g->model, &g->plan, text),
+    fy_log(FY_LOG_INFO, "weights: %llu MB; %s; %llu MB of memory are available", megabytes(weights),
+           fy_session_plan_text(g->model, &g->plan, text),
            megabytes(fy_meminfo_bytes("MemAvailable")));
 }
 
-static int new_session(fy_engine *g, fy_err *e)
+static int new_session(fy_engine *g, uint32_t step_tokens, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(g->model);
-    fy_session_params p = session_params(g->o, &g->bundle);
+    fy_session_params p = session_params(g->o, &g->bundle, step_tokens);
     fy_log(FY_LOG_DEBUG, "backend: %s", fy_model_backend(g->model));
     fy_log(FY_LOG_DEBUG, "family: %s", fy_model_family(g->model)->name);
     if (fy_model_n_chunks(g->model) > 0 && !g->o->sequences_are_asked)
@@ -127,7 +146,11 @@ static int new_session(fy_engine *g, fy_err *e)
     if (g->session == NULL)
         return -1;
     uint32_t n_ctx = fy_session_n_ctx(g->session);
-    if (n_ctx > hp->n_ctx_train)
+    if (fy_model_is_endless(g->model) && p.n_ctx != 0)
+        fy_log(FY_LOG_WARN,
+               "-c %u means nothing to a %s model: its state has one size, however long a text is",
+               p.n_ctx, fy_model_family(g->model)->name);
+    else if (n_ctx > hp->n_ctx_train && !fy_model_is_endless(g->model))
         fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u", n_ctx,
                hp->n_ctx_train);
     return 0;
@@ -146,6 +169,49 @@ static int open_stored(fy_engine *g, fy_err *e)
     return g->stored != NULL ? 0 : fy_ctx(e, "--prompt-cache");
 }
 
+static int open_draft(fy_engine *g, const char *path, fy_err *e)
+{
+    g->draft = fy_model_open(path, e);
+    const fy_vocab *v = g->draft != NULL ? fy_model_vocab(g->draft, e) : NULL;
+    if (v == NULL)
+        return -1;
+    return fy_drafter_check(g->vocab, v, e) == 0 ? 0 : fy_ctx(e, "%s", path);
+}
+
+/* A session of the draft model, with the context of the model's. */
+static fy_session *new_draft(const fy_engine *g, fy_err *e)
+{
+    const uint32_t n_ctx = fy_session_n_ctx(g->session), most = fy_model_max_ctx(g->draft);
+    fy_session_params p = session_params(g->o, &g->bundle, 0);
+    p.n_ctx = n_ctx < most ? n_ctx : most;
+    p.n_seq = 1;
+    p.snapshots = false;
+    p.type_k = p.type_v = FY_F16;
+    return fy_session_open(g->draft, &p, "-c or -b", e);
+}
+
+fy_speculator *fy_engine_new_speculator(fy_engine *g, fy_err *e)
+{
+    fy_session *its = NULL;
+    if (g->draft != NULL && (its = new_draft(g, e)) == NULL)
+        return NULL;
+    return fy_spec_make(&g->o->spec, g->method, its, g->session,
+                        fy_model_hparams(g->model)->n_vocab, e);
+}
+
+static int open_models(fy_engine *g, bool needs_vocab, const char *draft, fy_err *e)
+{
+    g->model = fy_machine_open(&g->o->machine, fy_engine_model_path(g), g->bundle.qnn,
+                               g->bundle.qnn_libs, e);
+    if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0 ||
+        new_session(g, fy_spec_step_tokens(&g->o->spec, g->method), e) != 0 ||
+        (draft != NULL && open_draft(g, draft, e) != 0))
+        return -1;
+    if (g->method != FY_SPEC_NONE)
+        g->speculator = fy_engine_new_speculator(g, e);
+    return g->method == FY_SPEC_NONE || g->speculator != NULL ? 0 : -1;
+}
+
 static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
 {
     const fy_engine_options *o = g->o;
@@ -155,16 +221,15 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
     g->has_bundle = o->dir != NULL;
-    if (g->bundle.model_draft != NULL)
-        fy_log(FY_LOG_INFO,
-               "the draft model %s of the workspace is not used: speculative decoding is "
-               "not there yet",
-               g->bundle.model_draft);
-    g->model =
-        fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, g->bundle.qnn_libs, e);
-    if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
+    char *draft;
+    if (fy_spec_plan(&o->spec, o->dir, g->bundle.model_draft, &g->method, &draft, e) != 0)
         return -1;
-    return new_session(g, e) == 0 ? open_stored(g, e) : -1;
+    if (g->bundle.model_draft != NULL && g->method == FY_SPEC_NONE)
+        fy_log(FY_LOG_INFO, "the workspace has a draft model, %s: --spec auto uses it",
+               g->bundle.model_draft);
+    const int rc = open_models(g, needs_vocab || draft != NULL, draft, e);
+    free(draft);
+    return rc == 0 ? open_stored(g, e) : -1;
 }
 
 int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e)
@@ -183,6 +248,8 @@ void fy_engine_close(fy_engine *g)
 {
     fy_ids_release(&g->cached);
     fy_prompt_cache_close(g->stored);
+    fy_speculator_free(g->speculator);
+    fy_model_close(g->draft);
     fy_session_free(g->session);
     fy_model_close(g->model);
     fy_bundle_release(&g->bundle);
@@ -202,11 +269,15 @@ const char *fy_stop_name(fy_stop s)
 static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
                 const float **logits, fy_err *e)
 {
-    if (fy_session_eval(g->session, ids, n, sinks, logits, e) != 0)
+    if (fy_session_eval(g->session, ids, n, sinks, logits, e) != 0) {
+        if (fy_session_n_past(g->session) < g->cached.n)
+            g->cached.n = fy_session_n_past(g->session);
         return -1;
+    }
     for (uint32_t i = 0; i < n; i++) {
         if (fy_ids_push(&g->cached, ids[i], e) != 0) {
             fy_session_rewind(g->session, (uint32_t)g->cached.n);
+            g->cached.n = fy_session_n_past(g->session);
             return -1;
         }
     }
@@ -232,7 +303,8 @@ static int take_stored(fy_engine *g, const fy_ids *prompt, fy_err *e)
     size_t n = n_common(ids, n_ids, prompt->id, prompt->n - 1);
     if (n > fy_session_n_ctx(g->session))
         n = fy_session_n_ctx(g->session);
-    if (n <= n_common(g->cached.id, g->cached.n, prompt->id, prompt->n))
+    if (n <= n_common(g->cached.id, g->cached.n, prompt->id, prompt->n) ||
+        (g->cached.n > 0 && fy_session_has_snapshots(g->session))) /* it may go back to less */
         return 0;
     g->cached.n = 0;
     fy_session_rewind(g->session, 0);
@@ -242,10 +314,9 @@ static int take_stored(fy_engine *g, const fy_ids *prompt, fy_err *e)
             return -1;
         }
     }
-    if (fy_prompt_cache_load(g->stored, g->session, 0, (uint32_t)n, e) == 0)
-        return 0;
-    g->cached.n = 0;
-    return -1;
+    const int rc = fy_prompt_cache_load(g->stored, g->session, 0, (uint32_t)n, e);
+    g->cached.n = fy_session_n_past(g->session); /* less of a state, which has its own places */
+    return rc;
 }
 
 int fy_engine_save(const fy_engine *g, fy_err *e)
@@ -263,15 +334,36 @@ int fy_engine_save(const fy_engine *g, fy_err *e)
     return 0;
 }
 
-/* Keeps of the cache what the prompt starts with, and returns its length. At least one token is
- * left to compute: the answer begins with its logits. */
+/* Keeps of the cache what the prompt starts with, or what it can of that, and returns how much it
+ * was. At least one token is left to compute: the answer begins with its logits. */
 static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
 {
     size_t n =
         reuse && prompt->n > 0 ? n_common(g->cached.id, g->cached.n, prompt->id, prompt->n - 1) : 0;
-    g->cached.n = n;
     fy_session_rewind(g->session, (uint32_t)n);
+    g->cached.n = fy_session_n_past(g->session);
     return (uint32_t)n;
+}
+
+/* Computes the rest of the prompt. Where a session cannot go back to any position it remembers where
+ * it stands, the end of the turn before, and other places that a prompt may come back to. n_shared:
+ * what it had in common with the text before it. */
+static int eval_prompt(fy_engine *g, const fy_ids *prompt, uint32_t n_shared,
+                       const fy_eval_sinks *sinks, const float **logits, fy_err *e)
+{
+    const bool remembers = sinks == NULL && fy_session_has_snapshots(g->session);
+    const uint32_t n = (uint32_t)prompt->n, n_reused = (uint32_t)g->cached.n;
+    uint32_t at = n_reused, stop;
+    do {
+        stop = remembers ? fy_snapshot_stop(n_reused, n_shared, n, at) : n;
+        if (remembers)
+            fy_session_seq_snapshot(g->session, 0);
+        if (eval(g, n > 0 ? prompt->id + at : NULL, stop - at, sinks, stop == n ? logits : NULL,
+                 e) != 0)
+            return -1;
+        at = stop;
+    } while (at < n);
+    return 0;
 }
 
 static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const fy_eval_sinks *sinks,
@@ -284,9 +376,9 @@ static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const f
     if (sinks == NULL && take_stored(g, prompt, e) != 0)
         return -1;
     t->n_prompt = (uint32_t)prompt->n;
-    t->n_reused = keep_common(g, prompt, sinks == NULL);
-    const int32_t *rest = prompt->n > 0 ? prompt->id + t->n_reused : NULL;
-    if (eval(g, rest, t->n_prompt - t->n_reused, sinks, logits, e) != 0)
+    const uint32_t n_shared = keep_common(g, prompt, sinks == NULL);
+    t->n_reused = (uint32_t)g->cached.n;
+    if (eval_prompt(g, prompt, n_shared, sinks, logits, e) != 0)
         return -1;
     fy_sampler_reset(s);
     for (uint32_t i = 0; i < t->n_prompt; i++) {
@@ -297,15 +389,26 @@ static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const f
     return 0;
 }
 
+/* As eval of one token, after which at most `most` guesses are of use; -1: any number. */
+static int speculate(fy_engine *g, int32_t id, int64_t most, const float **logits, fy_err *e)
+{
+    if (fy_speculator_next(g->speculator, g->session, id, most, logits, e) != 0 ||
+        fy_ids_push(&g->cached, id, e) != 0)
+        return -1;
+    return 0;
+}
+
 /* The next logits: 0; 1 when there are none, with the reason in *why. */
-static int step(fy_engine *g, int32_t id, const float **logits, fy_stop *why, fy_err *e)
+static int step(fy_engine *g, int32_t id, int64_t most, const float **logits, fy_stop *why,
+                fy_err *e)
 {
     fy_err local = {0};
-    if (fy_session_n_past(g->session) == fy_session_n_ctx(g->session)) {
+    if (g->cached.n == fy_session_n_ctx(g->session)) { /* which may hold guesses beyond them */
         *why = FY_STOP_CONTEXT;
         return 1;
     }
-    if (eval(g, &id, 1, NULL, logits, &local) == 0)
+    if ((g->speculator != NULL ? speculate(g, id, most, logits, &local)
+                               : eval(g, &id, 1, NULL, logits, &local)) == 0)
         return 0;
     if (local.code != FY_EINTR)
         return fy_fail(e, local.code, "%s", local.msg);
@@ -350,7 +453,8 @@ static int generate(fy_engine *g, fy_sampler *s, const float *logits, const fy_g
         }
         double begin = fy_now_s();
         bool first = id < 0;
-        int rc = first ? 0 : step(g, id, &logits, why, e);
+        const int64_t most = p->n < 0 ? -1 : p->n - t->n_generated - 1;
+        int rc = first ? 0 : step(g, id, most, &logits, why, e);
         if (rc != 0)
             return rc < 0 ? -1 : 0;
         if (choose(s, logits, p, &id, e) != 0)
@@ -375,6 +479,18 @@ static int generate(fy_engine *g, fy_sampler *s, const float *logits, const fy_g
     return 0;
 }
 
+/* Adds what the speculator has counted so far, or takes it away. */
+static void count_guesses(const fy_speculator *s, fy_timing *t, int sign)
+{
+    fy_spec_stats stats[FY_PROPOSERS_MAX + 1];
+    const uint32_t n = fy_speculator_stats(s, stats);
+    for (uint32_t i = 0; i < n; i++) {
+        t->n_steps += (uint64_t)sign * stats[i].n_steps;
+        t->n_draft += (uint64_t)sign * stats[i].n_proposed;
+        t->n_draft_accepted += (uint64_t)sign * stats[i].n_accepted;
+    }
+}
+
 int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
 {
@@ -384,7 +500,17 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
         fy_matcher_reset(p->grammar);
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
         return -1;
-    return generate(g, s, logits, p, t, why, e);
+    if (g->speculator == NULL)
+        return generate(g, s, logits, p, t, why, e);
+    if (fy_speculator_begin(g->speculator, prompt->id, (uint32_t)prompt->n, e) != 0)
+        return -1;
+    count_guesses(g->speculator, t, -1);
+    const int rc = generate(g, s, logits, p, t, why, e);
+    fy_speculator_settle(g->speculator, g->session);
+    if (g->cached.n > fy_session_n_past(g->session))
+        g->cached.n = fy_session_n_past(g->session);
+    count_guesses(g->speculator, t, 1);
+    return rc;
 }
 
 /* --- the numbers ---------------------------------------------------------------------------- */
@@ -410,6 +536,9 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
         fy_str_printf(out, " | first token %.0f ms", t->first_s * 1e3);
     fy_str_printf(out, " | generated %u tokens", t->n_generated);
     put_rate(out, rate(t->n_evals, t->generate_s));
+    if (t->n_steps > 0)
+        fy_str_printf(out, " | %.2f tokens a step",
+                      (double)(t->n_steps + t->n_draft_accepted) / (double)t->n_steps);
     fy_str_printf(out, " | peak memory %llu MB (rss anon %llu MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
     fy_str_printf(out, " | %s", t->backend);
@@ -427,6 +556,10 @@ void fy_timing_json(const fy_timing *t, fy_str *out)
                   rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
                   t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
+    if (t->n_steps > 0)
+        fy_str_printf(out, ",\"steps\":%llu,\"draft_n\":%llu,\"draft_n_accepted\":%llu",
+                      (unsigned long long)t->n_steps, (unsigned long long)t->n_draft,
+                      (unsigned long long)t->n_draft_accepted);
 }
 
 /* --- a tokenizer or template without its model --- */

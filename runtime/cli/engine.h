@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/machine.h"
+#include "cli/spec_options.h"
 #include "cli/verb_rows.h"
 #include "model/model.h"
 #include "model/prompt_cache.h"
@@ -19,12 +20,16 @@ typedef struct {
     const char *model, *dir, *hub, *prompt_cache;
     bool fetch;
     int64_t n_ctx, n_threads, n_batch;
-    int type_k, type_v;
+    int type_k, type_v, sparse;
     fy_machine_options machine;
+    fy_spec_options spec; /* of a verb with FY_ROWS_SPEC; else zeroed, which is none */
     /* Of a verb that serves several texts; 0: one sequence. Graphs hold one: `sequences_are_asked`
      * makes that an error. */
     int64_t n_seq;
     bool sequences_are_asked;
+    bool keeps_windows;     /* layers with the window keep that alone, unless ... */
+    bool full_window_cache; /* ... this is asked */
+    bool keeps_snapshots; /* at the ends of turns (fy_session_seq_snapshot); a saved cache has them */
     bool shows_plan; /* the plan of the memory at FY_LOG_INFO */
     const char *smaller; /* options that make the session smaller; NULL: "-c or -b" */
 } fy_engine_options;
@@ -62,6 +67,11 @@ typedef struct {
     FY_LINE_STR(group_, "prompt-cache", "FILE", engine.prompt_cache,                             \
                 "Take the beginning that the prompt has in common with this file from it instead " \
                 "of computing it, and write all that was computed to it at the end.")
+#define FY_ROW_FULL_WINDOW                                                                   \
+    FY_LINE_FLAG("Machine", "full-window-cache", engine.full_window_cache,                   \
+                 "Keep all positions in layers with a sliding window, too. Without it they " \
+                 "keep the window and one batch, which takes less memory and gives the same " \
+                 "bits; a conversation that is taken back further is then computed again.")
 #define FY_ROWS_ENGINE                                                                       \
     {.group = "Machine",                                                                     \
      .name = "ctx-size",                                                                     \
@@ -74,6 +84,7 @@ typedef struct {
      .help = "Positions of the context; 0: what the model was trained with, at most 4096."}, \
         FY_ROW_THREADS_OF(engine.n_threads), FY_ROW_BATCH_OF(engine.n_batch),                \
         FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"),    \
+        FY_ROW_SPARSE_OF(engine.sparse),                                                     \
         FY_ROWS_MACHINE_OF(engine.machine)
 
 /* Opens a session once the memory it takes is known to be available (FY_EFIT otherwise), and reports
@@ -98,6 +109,9 @@ typedef struct {
     fy_session *session;
     fy_session_plan plan; /* of the session */
     fy_ids cached; /* what the session's cache holds, n_past of them */
+    fy_spec_method method;       /* of speculation */
+    fy_model *draft;             /* owned; NULL: none */
+    fy_speculator *speculator;   /* owned; NULL: no speculation */
     fy_prompt_cache *stored; /* owned: --prompt-cache; NULL: none, or no such file yet */
     double load_s;
 } fy_engine;
@@ -106,6 +120,8 @@ typedef struct {
  * a file without tokenizer is a warning. */
 int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e);
 void fy_engine_close(fy_engine *g);
+/* Another speculator like g->speculator, which is not NULL. */
+fy_speculator *fy_engine_new_speculator(fy_engine *g, fy_err *e);
 const char *fy_engine_model_path(const fy_engine *g);
 
 /* Times and counts of one prompt and its answer. */
@@ -116,7 +132,9 @@ typedef struct {
     uint32_t n_prompt;    /* tokens of the prompt */
     uint32_t n_reused;    /* of them, found in the cache */
     uint32_t n_generated; /* tokens shown (an end token is not) */
-    uint32_t n_evals;     /* evaluations that generate_s measures */
+    uint32_t n_evals;     /* tokens that generate_s measures, each with logits of its own */
+    uint64_t n_steps;     /* of the model, with speculation; 0: there is none */
+    uint64_t n_draft, n_draft_accepted; /* guesses */
 } fy_timing;
 
 typedef enum {
@@ -157,7 +175,7 @@ int fy_engine_save(const fy_engine *g, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
  * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" follows the prompt when some
- * were. */
+ * were, " | 2.41 tokens a step" the rate with speculation. */
 void fy_timing_line(const fy_timing *t, fy_str *out);
 /* The same as members of a JSON object, without braces:
  * "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */

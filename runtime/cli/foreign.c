@@ -62,6 +62,7 @@ const fy_foreign fy_foreign_verbs[] = {
 };
 
 #define ENGINE "run|chat|eval|bench|serve"
+#define GUESS  "run|chat|serve" /* have the options of speculation */
 #define TEXT   "run|chat"
 
 const fy_foreign fy_foreign_options[] = {
@@ -139,10 +140,12 @@ const fy_foreign fy_foreign_options[] = {
     {"log-verbose|log-verbosity|lv|verbosity", NULL, "'-v' shows more"},
     {"log-file|log-colors|log-prefix|log-timestamps", NULL,
      "messages go to standard error: 2>FILE" LEAVE_OUT},
-    {"draft|use-spec|md|model-draft|draft-model|draft-max|draft-min|draft-n|draft-p-min|ctx-size-"
-     "draft|"
-     "cd|spec-type|spec-default|speculative",
-     ENGINE, "speculative decoding is not there yet: a draft model is not used" LEAVE_OUT},
+    {"model-draft", GUESS, "'--draft-model FILE.gguf' (-md) is the draft model"},
+    {"draft|draft-n", GUESS "|bench", "'--draft-max N' is the most guesses of a step"},
+    {"spec-type|spec-default|speculative", GUESS,
+     "'--spec METHOD' computes guesses in the same step"},
+    {"draft-min|ctx-size-draft|cd|threads-draft|td|device-draft|devd|gpu-layers-draft|ngld", GUESS,
+     "the draft model has the context and the threads of the model" LEAVE_OUT},
     /* llama-quantize, convert_hf_to_gguf.py */
     {"leave-output-tensor", "quantize|convert", "'--output-tensor-type f16' names its type"},
     {"tensor-type-file", "quantize", "'--tensor-type REGEX=TYPE' may be repeated"},
@@ -160,7 +163,7 @@ const fy_foreign fy_foreign_options[] = {
     {"nowordwrap|wordwrap", "chat",
      "answers are wrapped at words on a terminal only, and code in them is not" LEAVE_OUT},
     {"insecure|experimental", TEXT, "nothing of the kind is done" LEAVE_OUT},
-    {"num-ctx|max-seq-len|max-context-len|max-seq-length|context", ENGINE,
+    {"num-ctx|max-seq-len|max-context-len|max-seq-length|context", GUESS "|eval",
      "'-c N' is the size of the context"},
     {"num-predict|num-tokens|max-tokens|max-new-tokens|seq-len", TEXT,
      "'-n N' is the most tokens to generate"},

@@ -307,15 +307,18 @@ int fy_gen_params_of(const fy_gen_options *o, const fy_bundle *bundle, const fy_
     return 0;
 }
 
-int fy_gen_stops_of(const fy_gen_options *o, fy_stops **out, fy_err *e)
+int fy_gen_stops_of(const fy_gen_options *o, fy_span turn, fy_stops **out, fy_err *e)
 {
     fy_span texts[FY_STOPS_MAX];
+    size_t n = o->stop.n;
     *out = NULL;
-    if (o->stop.n == 0)
-        return 0;
     for (size_t i = 0; i < o->stop.n && i < FY_STOPS_MAX; i++)
         texts[i] = fy_span_of(o->stop.items[i]);
-    *out = fy_stops_new(texts, o->stop.n, e); /* reads no text when they are too many */
+    if (turn.len > 0 && n < FY_STOPS_MAX)
+        texts[n++] = turn;
+    if (n == 0)
+        return 0;
+    *out = fy_stops_new(texts, n, e); /* reads no text when they are too many */
     return *out != NULL ? 0 : fy_ctx(e, "%s", "--stop");
 }
 

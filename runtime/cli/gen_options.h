@@ -38,8 +38,8 @@ int fy_gen_params_of(const fy_gen_options *o, const fy_bundle *bundle, const fy_
                      bool greedy, uint32_t n_vocab, fy_gen_params *out, fy_err *e);
 void fy_gen_params_release(fy_gen_params *p);
 
-/* *out: NULL without --stop; else free it. */
-int fy_gen_stops_of(const fy_gen_options *o, fy_stops **out, fy_err *e);
+/* *out: NULL without --stop and turn (fy_vocab_turn_text, or empty); else free it. */
+int fy_gen_stops_of(const fy_gen_options *o, fy_span turn, fy_stops **out, fy_err *e);
 
 #define FY_ROW_STOP(group_)                                                                     \
     {                                                                                           \

@@ -120,9 +120,9 @@ static int ask_one_by_one(fy_session *s, const fy_canary *c, uint32_t n_vocab, d
     const float *logits;
     *kl = 0;
     fy_session_rewind(s, (uint32_t)first);
-    for (size_t i = 0; i < c->n_positions; i++) {
-        if (fy_session_eval(s, c->ids + first + i, 1, NULL, &logits, e) != 0 ||
-            add_kl(c, i, 1, logits, n_vocab, kl, e) != 0)
+    for (size_t i = fy_session_n_past(s); i < c->n_ids; i++) { /* a state goes back to the first */
+        if (fy_session_eval(s, c->ids + i, 1, NULL, &logits, e) != 0 ||
+            (i >= first && add_kl(c, i - first, 1, logits, n_vocab, kl, e) != 0))
             return -1;
     }
     *kl /= (double)c->n_positions;

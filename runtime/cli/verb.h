@@ -58,6 +58,9 @@ typedef struct {
     fy_gguf *(*vocabulary)(const char *checkpoint, fy_err *e);
     const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
     const fy_model_slots *model; /* NULL: it takes no model, or looks for it itself */
+    /* The fy_opt_list field that gets what stands after the first argument, which names a verb: its
+     * words, without the options that this verb has and that one has not. 0: none. */
+    size_t words;
 } fy_verb;
 
 /* A model that may be on the hub. */

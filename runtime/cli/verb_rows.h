@@ -115,6 +115,15 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
     }
 #define FY_ROW_CACHE_K_OF(field, type) FY_ROW_CACHE_OF(field, type, "k", "keys")
 #define FY_ROW_CACHE_V_OF(field, type) FY_ROW_CACHE_OF(field, type, "v", "values")
+/* The index is an fy_sparse. */
+#define FY_ROW_SPARSE_OF(field)                                                               \
+    {                                                                                         \
+        .group = "Machine", .name = "sparse", .kind = FY_OPT_CHOICE, .arg = "auto|exact|off", \
+        .offset = offsetof(options, field), .def = "auto",                                    \
+        .help = "Of models with a ReLU activation, leave out the neurons that are 0 while "   \
+                "decoding, with the same results: where it pays (auto), always (exact) or "   \
+                "never (off)."                                                                \
+    }
 #define FY_ROW_QUIET                                                                   \
     {                                                                                  \
         .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,       \

@@ -3,7 +3,7 @@
 #include "program/program.h"
 
 extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_verb_tokenize,
-    fy_verb_template, fy_verb_selftest, fy_verb_agent, fy_verb_serve;
+    fy_verb_template, fy_verb_selftest, fy_verb_agent, fy_verb_serve, fy_verb_tune;
 
 #ifndef FERRY_DEVICE
 #include "convert/write/planned_gguf.h"
@@ -12,19 +12,19 @@ extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_
 #include "workspace/phone/phone_workspace.h"
 
 extern const fy_verb fy_verb_fetch, fy_verb_list, fy_verb_rm, fy_verb_convert, fy_verb_quantize, fy_verb_inspect,
-    fy_verb_compare, fy_verb_plan, fy_verb_chunk, fy_verb_compile, fy_verb_create, fy_verb_pack,
+    fy_verb_compare, fy_verb_farm, fy_verb_plan, fy_verb_chunk, fy_verb_compile, fy_verb_create, fy_verb_pack,
     fy_verb_unpack, fy_verb_keygen, fy_verb_sign, fy_verb_verify, fy_verb_up, fy_verb_doctor,
     fy_verb_push, fy_verb_pull, fy_verb_explain;
 #endif
 
 static const fy_verb *const verbs[] = {
 #ifndef FERRY_DEVICE
-    &fy_verb_fetch, &fy_verb_list, &fy_verb_rm, &fy_verb_convert, &fy_verb_quantize, &fy_verb_inspect, &fy_verb_compare,
+    &fy_verb_fetch, &fy_verb_list, &fy_verb_rm, &fy_verb_convert, &fy_verb_quantize, &fy_verb_inspect, &fy_verb_compare, &fy_verb_farm,
     &fy_verb_plan, &fy_verb_chunk, &fy_verb_compile, &fy_verb_create, &fy_verb_pack,
     &fy_verb_unpack, &fy_verb_keygen, &fy_verb_sign, &fy_verb_verify, &fy_verb_up, &fy_verb_doctor,
     &fy_verb_push, &fy_verb_pull, &fy_verb_explain,
 #endif
-    &fy_verb_run, &fy_verb_chat, &fy_verb_serve, &fy_verb_eval, &fy_verb_bench, &fy_verb_tokenize,
+    &fy_verb_run, &fy_verb_chat, &fy_verb_serve, &fy_verb_eval, &fy_verb_bench, &fy_verb_tune, &fy_verb_tokenize,
     &fy_verb_template, &fy_verb_selftest, &fy_verb_agent,
     NULL,
 };

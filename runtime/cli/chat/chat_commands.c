@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/opts.h"
 #include "base/str.h"
+#include "cli/spec_options.h"
 #include "cli/terminal.h"
 
 /* --- parameters of sampling ------------------------------------------------------------------- */
@@ -447,6 +448,20 @@ static int run_tokens(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
     return 0;
 }
 
+static int run_stats(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
+{
+    (void)arg;
+    (void)e;
+    const fy_speculator *s = sh->chat->engine->speculator;
+    const size_t at = out->len;
+    if (s != NULL)
+        fy_spec_line(s, out);
+    if (out->len == at)
+        fy_str_puts(out, s != NULL ? "nothing was computed yet" : "no guesses: --spec makes them");
+    fy_str_putc(out, '\n');
+    return 0;
+}
+
 static int run_help(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e);
 
 static const command commands[] = {
@@ -466,6 +481,8 @@ static const command commands[] = {
      FY_CHAT_NEXT_LINE},
     {"tokens", NULL, "how much of the context is used", run_tokens, FY_CHAT_NEXT_LINE},
     {"timings", NULL, "show times and tokens per second after each answer, or not", run_timings,
+     FY_CHAT_NEXT_LINE},
+    {"stats", NULL, "how many guesses of --spec were right, by method", run_stats,
      FY_CHAT_NEXT_LINE},
     {"quit", NULL, "leave, as Ctrl-D does", run_nothing, FY_CHAT_QUIT},
 };

@@ -230,6 +230,8 @@ static void redraw_in_place(fy_chat_line *l)
     el_resize(l->el);
 }
 
+/* Flags are cleared before they are acted on: a window that is resized while it is drawn is drawn
+ * once more. */
 static void see_terminal_signals(fy_chat_line *l)
 {
     g_any = 0;
@@ -237,16 +239,17 @@ static void see_terminal_signals(fy_chat_line *l)
         g_stop = 0;
         stop(l);
     }
-    if (g_continued) {
+    const bool continued = g_continued != 0, resized = g_resized != 0;
+    g_continued = g_resized = 0;
+    if (continued) {
         el_wset(l->el, EL_PREP_TERM, 0); /* a shell has set it meanwhile */
         el_wset(l->el, EL_PREP_TERM, 1);
         tell_terminal(l, PASTE_ON);
     }
-    if (g_resized)
+    if (resized)
         redraw_in_place(l);
-    if (g_continued || g_resized)
+    if (continued || resized)
         el_wset(l->el, EL_REFRESH);
-    g_continued = g_resized = 0;
 }
 
 /* --- keys ------------------------------------------------------------------------------------- */

@@ -80,6 +80,7 @@ static const fy_opt opts[] = {
      .max = 1 << 30,
      .help = "Most tokens of one answer; -1: until the model ends it."},
     FY_ROW_PROMPT_CACHE("Conversation"),
+    FY_ROW_FULL_WINDOW,
     FY_ROW_STOP("Conversation"),
     {.group = "Conversation",
      .name = "on-full",
@@ -114,6 +115,7 @@ static const fy_opt opts[] = {
      .help = "Do not read or write the history of earlier chats."},
 #endif
     FY_ROWS_ENGINE,
+    FY_ROWS_SPEC,
     FY_ROWS_DEVICE FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -180,9 +182,9 @@ static int open_all(job *j, fy_err *e)
     fy_chat *c = &j->chat;
     c->remedy = j->terminal ? REMEDY : "give a larger one with -c, or --on-full drop, or start over";
     if (fy_structured_read(&j->structured, &o->structured, e) != 0 || set_system(j, e) != 0 ||
-        check_args(o, e) != 0 || fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
-        fy_machine_pin(&o->engine.machine, e) != 0 ||
-        fy_engine_open(&j->engine, &o->engine, true, e) != 0)
+        check_args(o, e) != 0 || fy_machine_pin(&o->engine.machine, e) != 0 ||
+        fy_engine_open(&j->engine, &o->engine, true, e) != 0 ||
+        fy_gen_stops_of(&o->gen, fy_vocab_turn_text(j->engine.vocab), &j->stops, e) != 0)
         return -1;
     c->engine = &j->engine;
     c->args = o->template_args.items;
@@ -300,6 +302,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     job j = {.o = opaque, .terminal = fy_chat_is_typed(opaque)};
     if (j.o->verbose || j.o->quiet)
         fy_log_show(j.o->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
+    j.o->engine.keeps_windows = j.o->engine.keeps_snapshots = true;
     int rc = open_all(&j, e);
     if (rc == 0)
         rc = talk(&j, e);

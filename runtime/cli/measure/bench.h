@@ -50,14 +50,16 @@ int fy_bench_pairs(const fy_bench_range *r, const fy_opt_list *given, fy_bench_l
 int fy_bench_seconds(const char *name, const char *text, double *out, fy_err *e);
 
 typedef struct {
-    uint32_t n_prompt, n_gen; /* 0: the test has none; not both */
-    uint32_t n_depth;         /* positions filled before the test */
+    uint32_t n_prompt, n_gen;       /* 0: the test has none; not both */
+    uint32_t n_depth;               /* positions filled before the test */
+    uint32_t n_draft, draft_accept; /* guesses of a step, and how many of 100 are right; 0: none */
     uint32_t n_batch, n_threads;
     fy_type type_k, type_v;
+    fy_sparse sparse;
 } fy_bench_test;
 
 typedef struct {
-    fy_bench_list prompt, gen, pairs, depth, batch, threads, type_k, type_v;
+    fy_bench_list prompt, gen, pairs, depth, draft, accept, batch, threads, type_k, type_v;
 } fy_bench_lists;
 void fy_bench_lists_release(fy_bench_lists *l);
 
@@ -66,7 +68,7 @@ void fy_bench_lists_release(fy_bench_lists *l);
 int fy_bench_combine(const fy_bench_lists *l, fy_bench_test **tests, size_t *n, fy_err *e);
 
 enum { FY_BENCH_NAME_BYTES = 64 };
-/* "pp512", "tg128", "pp512+tg128", "tg128 @ d4096". */
+/* "pp512", "tg128", "pp512+tg128", "tg128 @ d4096", "tg128 +7 (70 %)". */
 const char *fy_bench_name(const fy_bench_test *t, char out[FY_BENCH_NAME_BYTES]);
 
 /* --- measuring -------------------------------------------------------------------------------- */
@@ -79,6 +81,12 @@ int fy_bench_check(const fy_model *m, const fy_bench_test *tests, size_t n, fy_e
  * [fy_model_n_chunks], of all repetitions. */
 int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool warmup,
                      uint64_t *ns, fy_chain_time *chunks, fy_err *e);
+
+/* What a step of n_draft + 1 tokens takes, with the logits of all, on average over the positions of
+ * n runs of the test. */
+int fy_bench_step(const fy_model *m, const fy_bench_test *t, uint32_t n, double *step_s, fy_err *e);
+/* The tokens that such a step makes: 1 + a + ... + a^n_draft. */
+double fy_bench_step_tokens(const fy_bench_test *t);
 
 typedef struct {
     double avg_ns, stddev_ns; /* of a sample (n - 1 in the denominator); 0 if n is 1 */
@@ -146,7 +154,7 @@ typedef struct {
     uint64_t n_batch, n_ubatch, n_threads;
     const char *type_k, *type_v;
     bool use_mmap;
-    uint64_t n_prompt, n_gen, n_depth;
+    uint64_t n_prompt, n_gen, n_depth, n_draft, draft_accept;
     const char *test_time; /* its start: "2026-11-21T18:46:59Z" */
 } fy_bench_about;
 
@@ -155,6 +163,8 @@ typedef struct {
     double avg_ts, stddev_ts;
     uint64_t bytes_per_token; /* of decoding; 0: the test also computes a prompt */
     double bandwidth_share;   /* of the memory's, 0 to 1; NAN likewise */
+    /* With guesses, else NAN: a step of so many tokens, and the rate if nothing else took time. */
+    double draft_step_ns, draft_bound_ts;
     const uint64_t *samples_ns;
     const double *samples_ts;
     size_t n_samples;
@@ -172,7 +182,7 @@ typedef struct {
 /* Begin, rows, end; each call appends. */
 typedef struct {
     fy_bench_format format;
-    bool show_batch, show_type_k, show_type_v, show_bytes; /* columns of Markdown */
+    bool show_batch, show_type_k, show_type_v, show_bytes, show_guesses; /* columns of Markdown */
     size_t n_rows;
 } fy_bench_out;
 

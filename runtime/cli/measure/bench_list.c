@@ -194,8 +194,8 @@ int fy_bench_types(const char *name, fy_type def, const fy_opt_list *given, fy_b
 
 void fy_bench_lists_release(fy_bench_lists *l)
 {
-    fy_bench_list *all[] = {&l->prompt, &l->gen,     &l->pairs,  &l->depth,
-                            &l->batch,  &l->threads, &l->type_k, &l->type_v};
+    fy_bench_list *all[] = {&l->prompt, &l->gen,   &l->pairs,   &l->depth,  &l->draft,
+                            &l->accept, &l->batch, &l->threads, &l->type_k, &l->type_v};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         fy_bench_list_release(all[i]);
 }
@@ -215,7 +215,8 @@ static size_t put_tests(const fy_bench_lists *l, fy_bench_test setting, fy_bench
             const uint32_t *v = &kinds[k].list->v[i];
             setting.n_prompt = kinds[k].prompt ? v[0] : 0;
             setting.n_gen = kinds[k].gen ? v[both] : 0;
-            if (setting.n_prompt == 0 && setting.n_gen == 0)
+            if ((setting.n_prompt == 0 && setting.n_gen == 0) ||
+                (setting.n_draft > 0 && setting.n_gen == 0)) /* nothing to guess */
                 continue;
             if (t != NULL)
                 t[n] = setting;
@@ -233,10 +234,9 @@ static fy_bench_test setting_at(const fy_bench_lists *l, size_t i)
     const struct {
         const fy_bench_list *list;
         uint32_t *field;
-    } digits[] = {{&l->depth, &t.n_depth},
-                  {&l->threads, &t.n_threads},
-                  {&l->type_v, &type_v},
-                  {&l->type_k, &type_k},
+    } digits[] = {{&l->draft, &t.n_draft}, {&l->accept, &t.draft_accept},
+                  {&l->depth, &t.n_depth}, {&l->threads, &t.n_threads},
+                  {&l->type_v, &type_v},   {&l->type_k, &type_k},
                   {&l->batch, &t.n_batch}};
     for (size_t k = 0; k < sizeof digits / sizeof digits[0]; k++) {
         *digits[k].field = digits[k].list->v[i % digits[k].list->n];
@@ -250,23 +250,25 @@ static fy_bench_test setting_at(const fy_bench_lists *l, size_t i)
 int fy_bench_combine(const fy_bench_lists *l, fy_bench_test **tests, size_t *n, fy_err *e)
 {
     const size_t each = put_tests(l, (fy_bench_test){0}, NULL);
+    size_t made = 0;
     /* no overflow: each list has at most FY_BENCH_LIST_MAX values, 2^10 */
     const uint64_t settings =
         (uint64_t)l->depth.n * l->threads.n * l->type_v.n * l->type_k.n * l->batch.n;
+    const uint64_t drafts = (uint64_t)l->draft.n * l->accept.n;
     if (each == 0)
         return fy_fail(e, FY_EARG,
                        "nothing to measure: give tokens of a prompt (-p), tokens to generate (-n) "
                        "or both (-pg)");
-    if (settings > FY_BENCH_TESTS_MAX / each)
+    if (settings > FY_BENCH_TESTS_MAX / each || drafts > FY_BENCH_TESTS_MAX / each / settings)
         return fy_fail(e, FY_EARG, "%" PRIu64 " settings of %zu tests, expected at most %d tests",
                        settings, each, FY_BENCH_TESTS_MAX);
-    fy_bench_test *t = calloc((size_t)settings * each, sizeof *t);
+    fy_bench_test *t = calloc((size_t)(settings * drafts) * each, sizeof *t);
     if (t == NULL)
         return fy_nomem(e);
-    for (size_t i = 0; i < settings; i++)
-        put_tests(l, setting_at(l, i), t + i * each);
+    for (size_t i = 0; i < settings * drafts; i++)
+        made += put_tests(l, setting_at(l, i), t + made);
     *tests = t;
-    *n = (size_t)settings * each;
+    *n = made;
     return 0;
 }
 
@@ -278,6 +280,9 @@ const char *fy_bench_name(const fy_bench_test *t, char out[FY_BENCH_NAME_BYTES])
     if (t->n_gen > 0)
         n += snprintf(out + n, FY_BENCH_NAME_BYTES - (size_t)n, "%stg%" PRIu32,
                       t->n_prompt > 0 ? "+" : "", t->n_gen);
+    if (t->n_draft > 0)
+        n += snprintf(out + n, FY_BENCH_NAME_BYTES - (size_t)n,
+                      " +%" PRIu32 " (%" PRIu32 " %%)", t->n_draft, t->draft_accept);
     if (t->n_depth > 0)
         snprintf(out + n, FY_BENCH_NAME_BYTES - (size_t)n, " @ d%" PRIu32, t->n_depth);
     return out;

@@ -47,11 +47,13 @@ static const field about_fields[] = {
     ABOUT(n_batch, WHOLE),     ABOUT(n_ubatch, WHOLE),     ABOUT(n_threads, WHOLE),
     ABOUT(type_k, TEXT),       ABOUT(type_v, TEXT),        ABOUT(use_mmap, FLAG),
     ABOUT(n_prompt, WHOLE),    ABOUT(n_gen, WHOLE),        ABOUT(n_depth, WHOLE),
+    ABOUT(n_draft, WHOLE),     ABOUT(draft_accept, WHOLE),
     ABOUT(test_time, TEXT),
 };
 static const field result_fields[] = {
     RESULT(avg_ns, WHOLE),   RESULT(stddev_ns, WHOLE),       RESULT(avg_ts, REAL),
     RESULT(stddev_ts, REAL), RESULT(bytes_per_token, COUNT), RESULT(bandwidth_share, REAL),
+    RESULT(draft_step_ns, REAL), RESULT(draft_bound_ts, REAL),
 };
 static const field moment_fields[] = {
     MOMENT(begin_s, REAL), MOMENT(end_s, REAL),     MOMENT(n_tokens, WHOLE),
@@ -218,6 +220,9 @@ enum {
     RATE,
     BYTES,
     SHARE,
+    STEP,
+    BOUND,
+    OF_BOUND,
     SECONDS,
     NOW,
     CLOCK,
@@ -233,6 +238,7 @@ static const struct {
     [BACKEND] = {"backend", -10}, [THREADS] = {"threads", 7},    [BATCH] = {"n_batch", 7},
     [TYPE_K] = {"type_k", 6},     [TYPE_V] = {"type_v", 6},      [TEST] = {"test", 15},
     [RATE] = {"t/s", 20},         [BYTES] = {"bytes/token", 11}, [SHARE] = {"bandwidth", 9},
+    [STEP] = {"step ms", 8},      [BOUND] = {"bound t/s", 9},    [OF_BOUND] = {"of bound", 8},
     [SECONDS] = {"seconds", 15},  [NOW] = {"t/s", 10},           [CLOCK] = {"MHz", 6},
     [HEAT] = {"\u00b0C", 6},
 };
@@ -245,7 +251,8 @@ static unsigned columns_of(const fy_bench_out *o, bool sustained)
                                       1u << THREADS | 1u << TEST | 1u << RATE;
     bool bytes = o->show_bytes && !sustained;
     return always | (unsigned)o->show_batch << BATCH | (unsigned)o->show_type_k << TYPE_K |
-           (unsigned)o->show_type_v << TYPE_V | (unsigned)bytes << BYTES | (unsigned)bytes << SHARE;
+           (unsigned)o->show_type_v << TYPE_V | (unsigned)bytes << BYTES | (unsigned)bytes << SHARE |
+           (o->show_guesses ? 1u << STEP | 1u << BOUND | 1u << OF_BOUND : 0);
 }
 
 /* In columns of the terminal: printf counts bytes. */
@@ -307,7 +314,9 @@ static void test_text(const fy_bench_about *a, char out[FY_BENCH_NAME_BYTES])
 {
     fy_bench_name(&(fy_bench_test){.n_prompt = (uint32_t)a->n_prompt,
                                    .n_gen = (uint32_t)a->n_gen,
-                                   .n_depth = (uint32_t)a->n_depth},
+                                   .n_depth = (uint32_t)a->n_depth,
+                                   .n_draft = (uint32_t)a->n_draft,
+                                   .draft_accept = (uint32_t)a->draft_accept},
                   out);
 }
 
@@ -346,6 +355,12 @@ static void result_cell(int column, const fy_bench_result *r, char out[FY_BENCH_
     const size_t size = FY_BENCH_NAME_BYTES;
     if (column == RATE)
         snprintf(out, size, "%.2f \u00b1 %.2f", r->avg_ts, r->stddev_ts);
+    else if (column == STEP)
+        real_text(r->draft_step_ns * 1e-6, 2, "", out, size);
+    else if (column == BOUND)
+        real_text(r->draft_bound_ts, 2, "", out, size);
+    else if (column == OF_BOUND)
+        real_text(r->avg_ts / r->draft_bound_ts, 3, "", out, size);
     else if (column == SHARE)
         real_text(r->bandwidth_share * 100, 1, " %", out, size);
     else if (r->bytes_per_token > 0)

@@ -14,8 +14,10 @@
 
 #include "base/err.h"
 #include "base/process.h"
+#include "base/thermal.h"
 #include "cli/engine.h"
 #include "model/session.h"
+#include "model/speculate.h"
 
 /* --- a session -------------------------------------------------------------------------------- */
 
@@ -40,8 +42,9 @@ int fy_bench_check(const fy_model *m, const fy_bench_test *tests, size_t n, fy_e
 
 typedef struct {
     const fy_bench_test *t;
-    fy_session *s; /* owned */
-    int32_t *ids;  /* owned; one for every position */
+    fy_session *s;             /* owned */
+    int32_t *ids;              /* owned; one for every position */
+    fy_speculator *speculator; /* owned; NULL: no guesses */
 } bench;
 
 /* The same tokens in every run, without a pattern that a router of experts could follow. */
@@ -54,8 +57,20 @@ static int32_t any_id(uint64_t i, uint32_t n_vocab)
 
 static void close_bench(bench *b)
 {
+    fy_speculator_free(b->speculator);
     fy_session_free(b->s);
     free(b->ids);
+}
+
+/* Guesses of the text from a table, which costs nothing. */
+static int open_guesses(bench *b, uint32_t n_vocab, fy_err *e)
+{
+    if (b->t->n_draft == 0)
+        return 0;
+    fy_proposer *p = fy_known_new(b->ids, (uint32_t)n_positions(b->t), b->t->draft_accept / 100.0,
+                                  n_vocab, 1, e);
+    b->speculator = p != NULL ? fy_speculator_new(&p, 1, b->t->n_draft, false, e) : NULL;
+    return b->speculator != NULL ? 0 : -1;
 }
 
 /* The depth is computed once: its content is the same for every repetition. */
@@ -65,8 +80,10 @@ static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_er
     const fy_session_params p = {.n_ctx = (uint32_t)n,
                                  .n_batch = t->n_batch,
                                  .n_threads = (int)t->n_threads,
+                                 .n_logits = t->n_draft + 1,
                                  .type_k = t->type_k,
-                                 .type_v = t->type_v};
+                                 .type_v = t->type_v,
+                                 .sparse = t->sparse};
     *b = (bench){.t = t,
                  .s = fy_session_open(m, &p, "-p, -n, -d or -b", e),
                  .ids = calloc(n, sizeof *b->ids)};
@@ -76,7 +93,8 @@ static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_er
     }
     for (uint64_t i = 0; i < n; i++)
         b->ids[i] = any_id(i, fy_model_hparams(m)->n_vocab);
-    if (t->n_depth > 0 && fy_session_eval(b->s, b->ids, t->n_depth, NULL, NULL, e) != 0) {
+    if (open_guesses(b, fy_model_hparams(m)->n_vocab, e) != 0 ||
+        (t->n_depth > 0 && fy_session_eval(b->s, b->ids, t->n_depth, NULL, NULL, e) != 0)) {
         close_bench(b);
         return -1;
     }
@@ -86,6 +104,14 @@ static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_er
 static int eval_next(const bench *b, uint32_t n, fy_err *e)
 {
     return fy_session_eval(b->s, b->ids + fy_session_n_past(b->s), n, NULL, NULL, e);
+}
+
+/* Back to the depth; a model with states begins again. */
+static int back_to_depth(const bench *b, fy_err *e)
+{
+    fy_session_rewind(b->s, b->t->n_depth);
+    const uint32_t left = b->t->n_depth - fy_session_n_past(b->s);
+    return left > 0 ? eval_next(b, left, e) : 0;
 }
 
 static int warm_up(const bench *b, fy_err *e)
@@ -99,11 +125,25 @@ static int warm_up(const bench *b, fy_err *e)
 
 /* --- repetitions ------------------------------------------------------------------------------ */
 
+/* The tokens of the table are what a sampler would draw. */
+static int compute_guesses(const bench *b, fy_err *e)
+{
+    const uint32_t first = fy_session_n_past(b->s), n = b->t->n_gen;
+    const float *logits;
+    int rc = fy_speculator_begin(b->speculator, b->ids, first, e);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = fy_speculator_next(b->speculator, b->s, b->ids[first + i], n - 1 - i, &logits, e);
+    fy_speculator_settle(b->speculator, b->s);
+    return rc;
+}
+
 static int compute(const bench *b, fy_err *e)
 {
     const fy_bench_test *t = b->t;
     if (t->n_prompt > 0 && eval_next(b, t->n_prompt, e) != 0)
         return -1;
+    if (b->speculator != NULL)
+        return compute_guesses(b, e);
     for (uint32_t i = 0; i < t->n_gen; i++) {
         if (eval_next(b, 1, e) != 0)
             return -1;
@@ -127,9 +167,10 @@ int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool
     for (size_t i = 0; i < fy_model_n_chunks(m); i++)
         chunks[i] = time_of(&b, i);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        fy_session_rewind(b.s, t->n_depth);
+        rc = back_to_depth(&b, e);
         double begin = fy_now_s();
-        rc = compute(&b, e);
+        if (rc == 0)
+            rc = compute(&b, e);
         double took = fy_now_s() - begin;
         ns[i] = took > 1e-9 ? (uint64_t)(took * 1e9) : 1;
     }
@@ -140,6 +181,52 @@ int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool
     }
     close_bench(&b);
     return rc;
+}
+
+/* The tokens of the test in steps; the last may be smaller, and is not counted then. */
+static int time_steps(const bench *b, uint32_t n_tokens, double *seconds, uint32_t *n_steps,
+                      fy_err *e)
+{
+    uint8_t wants[FY_TREE_MAX];
+    memset(wants, 1, sizeof wants);
+    const uint32_t end = b->t->n_depth + b->t->n_gen;
+    while (fy_session_n_past(b->s) + n_tokens <= end) {
+        const fy_batch step = {
+            .ids = b->ids + fy_session_n_past(b->s), .wants = wants, .n = n_tokens};
+        const double begin = fy_now_s();
+        if (fy_session_decode(b->s, &step, NULL, NULL, e) != 0)
+            return -1;
+        *seconds += fy_now_s() - begin;
+        ++*n_steps;
+    }
+    return 0;
+}
+
+int fy_bench_step(const fy_model *m, const fy_bench_test *t, uint32_t n, double *step_s, fy_err *e)
+{
+    bench b;
+    uint32_t n_steps = 0;
+    double seconds = 0;
+    const uint32_t n_tokens = t->n_draft + 1 < t->n_gen ? t->n_draft + 1 : t->n_gen;
+    if (open_bench(&b, m, t, e) != 0)
+        return -1;
+    int rc = warm_up(&b, e);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = back_to_depth(&b, e);
+        if (rc == 0)
+            rc = time_steps(&b, n_tokens, &seconds, &n_steps, e);
+    }
+    close_bench(&b);
+    *step_s = n_steps > 0 ? seconds / n_steps : 0;
+    return rc;
+}
+
+double fy_bench_step_tokens(const fy_bench_test *t)
+{
+    double tokens = 1, right = 1;
+    for (uint32_t i = 0; i < t->n_draft; i++)
+        tokens += right *= t->draft_accept / 100.0;
+    return tokens;
 }
 
 static void mean_of(const double *v, size_t n, double *mean, double *stddev)
@@ -199,9 +286,8 @@ static int sustain(const bench *b, double seconds, fy_bench_interval_sink *sink,
     fy_bench_interval i;
     const double begin = fy_now_s();
     for (double now = 0; now < seconds;) {
-        if (fy_session_n_past(b->s) == most)
-            fy_session_rewind(b->s, b->t->n_depth);
-        if (eval_next(b, 1, e) != 0)
+        if ((fy_session_n_past(b->s) == most && back_to_depth(b, e) != 0) ||
+            eval_next(b, 1, e) != 0)
             return -1;
         now = fy_now_s() - begin;
         if (fy_bench_meter_token(&meter, now, &i) && sink(user, &i, e) != 0)
@@ -217,7 +303,8 @@ int fy_bench_sustain(const fy_model *m, const fy_bench_test *t, double seconds, 
     if (open_bench(&b, m, t, e) != 0)
         return -1;
     int rc = warmup ? warm_up(&b, e) : 0;
-    fy_session_rewind(b.s, t->n_depth);
+    if (rc == 0)
+        rc = back_to_depth(&b, e);
     if (rc == 0)
         rc = sustain(&b, seconds, sink, user, e);
     close_bench(&b);
@@ -252,7 +339,8 @@ static bool is_lookup(const fy_model *m, const fy_gguf_tensor *t)
     if (fy_span_is(t->name, "token_embd.weight"))
         return fy_model_n_chunks(m) > 0 ||
                fy_gguf_tensor_find(fy_model_gguf(m), "output.weight") != NULL;
-    return fy_span_is(t->name, "position_embd.weight");
+    return fy_span_is(t->name, "position_embd.weight") ||
+           fy_span_is(t->name, "per_layer_token_embd.weight");
 }
 
 static bool is_of_experts(const fy_gguf_tensor *t)
@@ -362,14 +450,21 @@ int fy_bench_bytes_per_token(const fy_model *m, const fy_bench_model *b, const f
 {
     enum { POSITIONS = 64 }; /* of so many rows the cache's bytes are exact: no padding */
     const fy_hparams *hp = fy_model_hparams(m);
-    uint64_t bytes;
-    if (fy_kv_bytes(hp, 1, POSITIONS, t->type_k, t->type_v, &bytes, e) != 0)
-        return -1;
-    const double row = (double)bytes / (double)POSITIONS / hp->n_layer;
-    const uint32_t n_full = hp->n_swa == 0 ? hp->n_layer : fy_layers_count(&hp->full_layers);
+    uint64_t bytes[2]; /* of 64 and of 128 positions; states take none of them */
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t n = (i + 1) * POSITIONS;
+        const fy_kv_params shape = {
+            .n_seq = 1, .n_ctx = n, .n_ring = n, .type_k = t->type_k, .type_v = t->type_v};
+        if (fy_kv_bytes(hp, &shape, &bytes[i], e) != 0)
+            return -1;
+    }
+    const uint64_t rows = bytes[1] - bytes[0], states = bytes[0] - rows;
+    const uint32_t n_attn = hp->n_layer - fy_layers_count(&hp->no_attn_layers);
+    const uint32_t n_full = hp->n_swa == 0 ? n_attn : fy_layers_count(&hp->full_layers);
+    const double row = n_attn > 0 ? (double)rows / (double)POSITIONS / n_attn : 0;
     const double read = n_full * rows_read(t->n_depth, t->n_gen, 0) +
-                        (hp->n_layer - n_full) * rows_read(t->n_depth, t->n_gen, hp->n_swa);
-    *out = b->weight_bytes + (uint64_t)(row * read / t->n_gen + 0.5);
+                        (n_attn - n_full) * rows_read(t->n_depth, t->n_gen, hp->n_swa);
+    *out = b->weight_bytes + states + (uint64_t)(row * read / t->n_gen + 0.5);
     return 0;
 }
 
@@ -434,37 +529,33 @@ double fy_bench_clock_mhz(const char *root)
     return khz > 0 ? khz / 1000 : most_of(root, "/proc/cpuinfo", cpuinfo_mhz);
 }
 
-/* Does a zone of this name (a line) measure a processor? Intel's and AMD's do, Raspberry Pi's,
- * Qualcomm's ("cpu-0-0-usr", "cpuss-0"; but "socd" is the battery's charge), MediaTek's
- * ("mtktscpu", "soc_max"), those of Exynos and Tensor ("BIG", "LITTLE", "MID") and Rockchip
+/* Does a zone of this name measure a processor? Intel's and AMD's do, Raspberry Pi's, Qualcomm's
+ * ("cpu-0-0-usr", "cpuss-0"; but "socd" is the battery's charge), MediaTek's ("mtktscpu",
+ * "soc_max"), those of Exynos and Tensor ("BIG", "LITTLE", "MID") and Rockchip
  * ("bigcore0-thermal").
  */
 static bool is_processor(const char *zone)
 {
-    static const char *const parts[] = {"cpu",     "pkg_temp", "k10temp", "soc_",   "soc-", "soc\n",
+    static const char *const parts[] = {"cpu",     "pkg_temp", "k10temp", "soc_",   "soc-",
                                         "cluster", "core",     "big",     "little", "mid"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (strcasestr(zone, parts[i]) != NULL)
             return true;
     }
-    return false;
+    const size_t n = strlen(zone);
+    return n >= 3 && strcasecmp(zone + n - 3, "soc") == 0;
 }
 
-/* path: of the zone's directory */
-static double zone_c(const char *path)
+static void take_zone(void *user, const char *type, double c)
 {
-    char file[PATH_BYTES], line[64];
-    if (snprintf(file, sizeof file, "%s/type", path) >= (int)sizeof file ||
-        !read_line(file, line, sizeof line) || !is_processor(line) ||
-        snprintf(file, sizeof file, "%s/temp", path) >= (int)sizeof file ||
-        !read_line(file, line, sizeof line))
-        return 0;
-    /* thousandths by the kernel's rule, degrees from some vendors' drivers */
-    double v = strtod(line, NULL), c = v >= 1000 ? v / 1000 : v;
-    return c > 0 && c < 150 ? c : 0; /* a sensor that is off reports -273 or 255 */
+    double *most = user;
+    if (is_processor(type) && c > *most)
+        *most = c;
 }
 
 double fy_bench_temperature_c(const char *root)
 {
-    return most_of(root, "/sys/class/thermal/thermal_zone*", zone_c);
+    double most = 0;
+    fy_thermal_zones(root, take_zone, &most);
+    return most;
 }

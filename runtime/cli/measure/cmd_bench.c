@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
+#include "model/speculate.h"
 
 enum {
     DEFAULT_PROMPT = 512,
@@ -22,9 +23,9 @@ enum {
 
 typedef struct {
     const char *model, *hub, *device, *serial, *sustained;
-    fy_opt_list prompt, gen, pairs, depth, batch, threads, type_k, type_v;
+    fy_opt_list prompt, gen, pairs, depth, draft, accept, batch, threads, type_k, type_v;
     int64_t repetitions, cache_size;
-    int format, mmap;
+    int format, mmap, sparse;
     fy_machine_options machine;
     bool fetch, no_warmup, quiet, verbose;
 } options;
@@ -47,13 +48,18 @@ static const fy_opt opts[] = {
      .set = "model",
      .file = FY_FILE_WORKSPACE},
     FY_ROWS_HUB_OF(hub, fetch)
-    ROW_LIST("Tests", "n-prompt", "p", prompt, "LIST",
-             "Tokens of a prompt to compute; default 512, 0: no such test."),
+        ROW_LIST("Tests", "n-prompt", "p", prompt, "LIST",
+                 "Tokens of a prompt to compute; default 512, 0: no such test."),
     ROW_LIST("Tests", "n-gen", "n", gen, "LIST",
              "Tokens to decode one by one; default 128, 0: no such test."),
     ROW_LIST("Tests", "pg", "pg", pairs, "PROMPT,GEN", "Both, one after the other, as one test."),
     ROW_LIST("Tests", "n-depth", "d", depth, "LIST",
              "Positions filled before a test begins; default 0."),
+    ROW_LIST("Tests", "draft-max", NULL, draft, "LIST",
+             "Guesses computed in the same step as a token to decode, as by a draft model that "
+             "takes no time; default 0."),
+    ROW_LIST("Tests", "draft-accept", NULL, accept, "LIST",
+             "How many of 100 guesses are right, each for itself; default 70."),
     {.group = "Tests",
      .name = "repetitions",
      .alias = "r",
@@ -77,6 +83,7 @@ static const fy_opt opts[] = {
              "Type of the keys in the cache: f16 (default), f32, q8_0, q4_0."),
     ROW_LIST("Machine", "cache-type-v", "ctv", type_v, "LIST",
              "Type of the values in the cache: f16 (default), f32, q8_0, q4_0."),
+    FY_ROW_SPARSE_OF(sparse),
     FY_ROW_BACKEND_OF(machine),
     FY_ROW_QNN_LIB_OF(machine),
     FY_ROW_POWER_OF(machine),
@@ -137,6 +144,8 @@ static int read_lists(const options *o, fy_bench_lists *l, fy_err *e)
         {{"n-prompt", DEFAULT_PROMPT, 0, INT32_MAX}, &o->prompt, &l->prompt},
         {{"n-gen", DEFAULT_GEN, 0, INT32_MAX}, &o->gen, &l->gen},
         {{"n-depth", 0, 0, INT32_MAX}, &o->depth, &l->depth},
+        {{"draft-max", 0, 0, FY_PROPOSAL_MAX}, &o->draft, &l->draft},
+        {{"draft-accept", 70, 0, 100}, &o->accept, &l->accept},
         {{"batch-size", DEFAULT_BATCH, 1, 1 << 20}, &o->batch, &l->batch},
         {{"threads", (uint32_t)fy_default_threads(), 1, FY_THREADS_MAX}, &o->threads, &l->threads},
     };
@@ -157,8 +166,9 @@ static int read_sustained(job *j, fy_err *e)
 {
     if (fy_bench_seconds("sustained", j->o->sustained, &j->sustained_s, e) != 0)
         return -1;
-    if (j->o->prompt.n > 0 || j->o->pairs.n > 0)
-        return fy_fail(e, FY_EARG, "--sustained decodes only: leave out -p and -pg");
+    if (j->o->prompt.n > 0 || j->o->pairs.n > 0 || j->o->draft.n > 0)
+        return fy_fail(e, FY_EARG,
+                       "--sustained decodes only: leave out -p and -pg, and --draft-max");
     fy_bench_list_release(&j->lists.prompt);
     return 0;
 }
@@ -171,6 +181,8 @@ static int plan(job *j, fy_err *e)
         (j->o->sustained != NULL && read_sustained(j, e) != 0) ||
         fy_bench_combine(&j->lists, &j->tests, &j->n_tests, e) != 0)
         return -1;
+    for (size_t i = 0; i < j->n_tests; i++)
+        j->tests[i].sparse = (fy_sparse)j->o->sparse;
     if (j->o->sustained != NULL && j->n_tests > 1)
         return fy_fail(e, FY_EARG,
                        "--sustained is one test, but the lists make %zu: give one value each",
@@ -229,12 +241,14 @@ static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char 
                             .n_prompt = t->n_prompt,
                             .n_gen = t->n_gen,
                             .n_depth = t->n_depth,
+                            .n_draft = t->n_draft,
+                            .draft_accept = t->n_draft > 0 ? t->draft_accept : 0,
                             .test_time = when};
 }
 
 static bool only_decodes(const fy_bench_test *t)
 {
-    return t->n_prompt == 0;
+    return t->n_prompt == 0 && t->n_draft == 0;
 }
 
 /* With these threads, once in a run. */
@@ -262,12 +276,25 @@ static int read_rates(job *j, fy_err *e)
     return 0;
 }
 
+/* What the steps of a test with guesses take, and so what guesses of this quality can bring. */
+static int find_bound(const job *j, const fy_bench_test *t, fy_bench_result *r, fy_err *e)
+{
+    double step_s;
+    if (fy_bench_step(j->model, t, (uint32_t)j->o->repetitions, &step_s, e) != 0)
+        return -1;
+    r->draft_step_ns = step_s * 1e9;
+    r->draft_bound_ts = step_s > 0 ? fy_bench_step_tokens(t) / step_s : NAN;
+    return 0;
+}
+
 static int run_test(job *j, size_t i, fy_err *e)
 {
     const fy_bench_test *t = &j->tests[i];
     const size_t n = (size_t)j->o->repetitions;
     char name[FY_BENCH_NAME_BYTES], when[32];
     fy_bench_result r = {.bandwidth_share = NAN,
+                         .draft_step_ns = NAN,
+                         .draft_bound_ts = NAN,
                          .samples_ns = j->ns,
                          .samples_ts = j->ts,
                          .n_samples = n,
@@ -281,6 +308,8 @@ static int run_test(job *j, size_t i, fy_err *e)
     fy_log(FY_LOG_DEBUG, "test %zu of %zu: %s", i + 1, j->n_tests, fy_bench_name(t, name));
     now_text(when);
     if (fy_bench_measure(j->model, t, (uint32_t)n, !j->o->no_warmup, j->ns, j->chunks, e) != 0)
+        return fy_ctx(e, "%s", fy_bench_name(t, name));
+    if (t->n_draft > 0 && find_bound(j, t, &r, e) != 0)
         return fy_ctx(e, "%s", fy_bench_name(t, name));
     const fy_bench_stats s = fy_bench_stats_of(j->ns, n, (uint64_t)t->n_prompt + t->n_gen, j->ts);
     r.avg_ns = (uint64_t)llround(s.avg_ns);
@@ -313,8 +342,10 @@ static void choose_columns(job *j)
                             .show_batch = !is_only(&j->lists.batch, DEFAULT_BATCH),
                             .show_type_k = !is_only(&j->lists.type_k, FY_F16),
                             .show_type_v = !is_only(&j->lists.type_v, FY_F16)};
-    for (size_t i = 0; i < j->n_tests; i++)
+    for (size_t i = 0; i < j->n_tests; i++) {
         j->out.show_bytes |= only_decodes(&j->tests[i]);
+        j->out.show_guesses |= j->tests[i].n_draft > 0;
+    }
 }
 
 /* Also after a failure the rows that are there form a whole. */
@@ -397,7 +428,10 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
-static const fy_model_slots slots = {.model = offsetof(options, model), .hub = offsetof(options, hub), .fetch = offsetof(options, fetch), .first_arg = true};
+static const fy_model_slots slots = {.model = offsetof(options, model),
+                                     .hub = offsetof(options, hub),
+                                     .fetch = offsetof(options, fetch),
+                                     .first_arg = true};
 
 const fy_verb fy_verb_bench = {
     .name = "bench",
@@ -421,6 +455,12 @@ const fy_verb fy_verb_bench = {
         "are used, and the rows of the KV cache at the mean depth), and bandwidth_share, the share "
         "of the memory bandwidth of as many threads that this takes, measured in the same run. It "
         "exceeds 1 for a model that fits the caches.\n\n"
+        "--draft-max computes guesses in the steps, of which --draft-accept percent are right, "
+        "each "
+        "for itself. Three more columns: what a step of the token and all guesses takes "
+        "(draft_step_ns), measured beside it; draft_bound_ts, the tokens that such a step makes on "
+        "average, (1 - a^(k+1)) / (1 - a) for k guesses that are right with probability a, divided "
+        "by that; and the share of this bound that was reached.\n\n"
         "Of a cut model, each test also shows what a repetition spent in the graphs of each chunk, "
         "and outside of them: on an NPU, what the processor costs.\n\n"
         "--sustained decodes for a long time and shows how a machine slows down when it gets hot: "

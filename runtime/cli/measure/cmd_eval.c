@@ -9,6 +9,8 @@
 #include "cli/engine.h"
 #include "cli/machine.h"
 #include "cli/measure/eval.h"
+#include "cli/measure/eval_part.h"
+#include "cli/part_options.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "cli/verb.h"
@@ -19,8 +21,9 @@ typedef struct {
     const char *model, *hub, *golden, *text, *device, *serial, *imatrix_out;
     const char *kl_save, *kl_base, *choices, *last_word, *golden_save;
     double tolerance;
-    int64_t n_threads, n_batch, n_ctx, cache_size;
-    int type_k, type_v;
+    const char *part;
+    int64_t n_threads, n_batch, n_ctx, cache_size, finish;
+    int type_k, type_v, sparse;
     fy_machine_options machine;
     bool fetch, lines, llama_cut, per_word, json, quiet, verbose;
 } options;
@@ -99,10 +102,14 @@ static const fy_opt opts[] = {
              "With --text, instead of its perplexity: save what the model computes of the first -c "
              "tokens as a golden file, for --golden of another file or backend."),
     FY_ANY_FLAG("Comparison", "json", json, "Write one JSON object instead of a table."),
+#ifndef FERRY_DEVICE
+    FY_ROWS_PARTS,
+#endif
     FY_ROW_THREADS,
     FY_ROW_BATCH_OF(n_batch),
     FY_ROW_CACHE_K_OF(type_k, "f32"),
     FY_ROW_CACHE_V_OF(type_v, "f32"),
+    FY_ROW_SPARSE_OF(sparse),
     FY_ROWS_MACHINE_OF(machine),
     FY_ROWS_DEVICE FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -272,7 +279,8 @@ static fy_session_params session_params(const options *o)
     return (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
                                .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                .type_k = fy_cache_types[o->type_k],
-                               .type_v = fy_cache_types[o->type_v]};
+                               .type_v = fy_cache_types[o->type_v],
+                               .sparse = (fy_sparse)o->sparse};
 }
 
 static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
@@ -331,7 +339,7 @@ static int save_golden(const options *o, fy_model *m, fy_err *e)
     return rc;
 }
 
-static int eval_text(const options *o, fy_model *m, fy_err *e)
+static int eval_text(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
 {
     fy_session_params p = session_params(o);
     fy_eval_text t = {.model = o->model,
@@ -345,17 +353,19 @@ static int eval_text(const options *o, fy_model *m, fy_err *e)
                               .compute_last = o->imatrix_out != NULL},
                       .imatrix_out = o->imatrix_out,
                       .per_word = o->per_word,
-                      .json = o->json};
+                      .json = o->json,
+                      .parts = parts};
     return fy_eval_text_run(&t, m, &p, e);
 }
 
-static int eval_items(const options *o, fy_model *m, fy_err *e)
+static int eval_items(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
 {
     const fy_session_params p = session_params(o);
     const fy_eval_items items = {.model = o->model,
                                  .path = o->choices != NULL ? o->choices : o->last_word,
                                  .n_ctx = (uint32_t)o->n_ctx,
-                                 .json = o->json};
+                                 .json = o->json,
+                                 .parts = parts};
     return o->choices != NULL ? fy_eval_choices_run(&items, m, &p, e)
                               : fy_eval_last_word_run(&items, m, &p, e);
 }
@@ -380,7 +390,30 @@ static int check_options(const options *o, fy_err *e)
                        "--golden-save needs a text, and no other measure of it: give --text FILE");
     if (o->imatrix_out != NULL && o->text == NULL)
         return fy_fail(e, FY_EARG, "--imatrix-out needs a text: give --text FILE as well");
+    if ((o->part != NULL || o->finish > 0) && (o->golden != NULL || o->golden_save != NULL))
+        return fy_fail(e, FY_EARG,
+                       "--part and --finish measure a text or items, not a golden file: give "
+                       "--text, --choices or --last-word");
     return 0;
+}
+
+static int read_parts(const options *o, fy_part_options *out, fy_err *e)
+{
+    *out = (fy_part_options){0};
+#ifndef FERRY_DEVICE
+    return fy_part_options_read(o->part, o->finish, out, e);
+#else
+    (void)o, (void)e;
+    return 0;
+#endif
+}
+
+static int measure(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
+{
+    return o->golden_save != NULL ? save_golden(o, m, e)
+           : o->text != NULL      ? eval_text(o, parts, m, e)
+           : o->golden != NULL    ? eval_golden(o, m, e)
+                                  : eval_items(o, parts, m, e);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -388,18 +421,17 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)n_args;
     (void)args;
     const options *o = opaque;
-    if (check_options(o, e) != 0)
+    fy_part_options parts;
+    fy_machine_options machine = o->machine;
+    if (check_options(o, e) != 0 || read_parts(o, &parts, e) != 0)
         return -1;
-    fy_model *m = fy_machine_pin(&o->machine, e) == 0
-                      ? fy_machine_open_any(&o->machine, o->model, e)
-                      : NULL;
-    if (m == NULL)
-        return -1;
-    int rc = o->golden_save != NULL ? save_golden(o, m, e)
-             : o->text != NULL      ? eval_text(o, m, e)
-             : o->golden != NULL    ? eval_golden(o, m, e)
-                                    : eval_items(o, m, e);
+    if (parts.finishes) /* computes nothing */
+        machine.mlock = machine.no_mmap = false;
+    fy_model *m = fy_machine_pin(&machine, e) == 0 ? fy_machine_open_any(&machine, o->model, e)
+                                                   : NULL;
+    const int rc = m != NULL ? measure(o, &parts, m, e) : -1;
     fy_model_close(m);
+    fy_part_options_release(&parts);
     return rc;
 }
 
@@ -435,6 +467,8 @@ const fy_verb fy_verb_eval = {
         "--imatrix-out also sums the squared inputs of every matrix of the layers, column "
         "by column, into a file that quantize --imatrix and llama-quantize read. With "
         "--llama-cut the tokens are those that llama-imatrix takes.\n\n"
+        "--part and --finish cut a text by its windows and items by their lines, for "
+        "several machines, and print what one prints (docs/parts.md).\n\n"
         "--choices and --last-word follow the rules of lm-evaluation-harness for "
         "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
         "number.\n\n"

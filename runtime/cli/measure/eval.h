@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "cli/part_options.h"
 #include "model/text_scores.h"
 
 typedef struct {
@@ -15,6 +16,7 @@ typedef struct {
     const char *kl_save, *kl_base; /* at most one of them */
     fy_ppl_params ppl;
     bool per_word, json;
+    const fy_part_options *parts;
 } fy_eval_text;
 int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params *p, fy_err *e);
 
@@ -22,6 +24,7 @@ typedef struct {
     const char *model, *path; /* path may be "-" */
     uint32_t n_ctx;
     bool json;
+    const fy_part_options *parts;
 } fy_eval_items;
 /* Multiple choice: acc and acc_norm. */
 int fy_eval_choices_run(const fy_eval_items *o, fy_model *m, const fy_session_params *p, fy_err *e);

@@ -1,5 +1,6 @@
 /* `ferry eval --choices` and `--last-word`: files with one item per line. Each measure scores a
- * line and prints its sums; reading the file, the session and the running value are shared. */
+ * line, adds up what was found and prints the sums; reading the file, the session, the running
+ * value and parts, which keep what was found of their lines, are shared. */
 #include "cli/measure/eval.h"
 
 #include <jansson.h>
@@ -10,9 +11,11 @@
 #include "base/err.h"
 #include "base/json_tree.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "cli/engine.h"
+#include "cli/measure/eval_part.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "model/template/template.h"
@@ -28,8 +31,13 @@ typedef struct {
 
 /* One kind of file. */
 typedef struct {
-    /* Scores the item of a line that is not empty. *cut is set when one of its contexts was. */
-    int (*score)(void *user, text_scorer *s, fy_span line, bool *cut, fy_err *e);
+    /* Sees the first line that is not empty, whichever lines are scored; NULL: no need. */
+    void (*begin)(void *user, fy_span line);
+    /* Scores the item of a line that is not empty: appends what was found, as bytes. *cut is set
+     * when one of its contexts was. */
+    int (*score)(void *user, text_scorer *s, fy_span line, fy_str *found, bool *cut, fy_err *e);
+    /* The next item's. FY_EFORMAT when these are not such bytes: they may come from a file. */
+    int (*add)(void *user, fy_span found, fy_err *e);
     void (*show)(const void *user, uint64_t n, fy_str *out); /* the sums of n items, one line */
     int (*show_json)(const void *user, uint64_t n, json_t *into); /* -1: out of memory */
     const char *name;                                             /* of the file, in JSON */
@@ -74,8 +82,12 @@ typedef struct {
     const fy_eval_items *o;
     const measure *kind;
     text_scorer scorer;
-    uint64_t n_items, n_done, n_cut;
-    double shown_s;
+    fy_eval_part part;
+    uint64_t begin, end;             /* bytes of the file whose lines are scored */
+    uint64_t n_all, n_before;        /* items of the file, and before those lines */
+    uint64_t n_items, n_done, n_cut; /* of those lines; n_done: also of all, at the end of parts */
+    fy_str found;                    /* owned; of one item, after a byte that tells if it was cut */
+    double begin_s, shown_s;
 } walk;
 
 static bool is_empty(fy_span line)
@@ -100,23 +112,70 @@ static void show_running(walk *w)
     fy_str_release(&text);
 }
 
-static int walk_lines(walk *w, fy_span text, fy_err *e)
+static bool is_mine(const walk *w, fy_span text, fy_span line)
 {
-    for (fy_span rest = text; rest.len > 0;)
-        w->n_items += !is_empty(fy_span_cut_line(&rest));
-    if (w->n_items == 0)
-        return fy_fail(e, FY_EARG, "%s: no line with an item", w->o->path);
-    uint64_t number = 1;
-    for (fy_span rest = text; rest.len > 0; number++) {
+    const uint64_t at = (uint64_t)(line.ptr - text.ptr);
+    return at >= w->begin && at < w->end;
+}
+
+/* Lines of a part are one run, of about as many bytes as others. */
+static int count_lines(walk *w, fy_span text, fy_err *e)
+{
+    const fy_job_part part = w->o->parts->part;
+    const bool is_part = fy_eval_is_part(&w->part);
+    w->begin = is_part ? fy_job_part_begin(text.len, part.i, part.n) : 0;
+    w->end = is_part ? fy_job_part_begin(text.len, part.i + 1, part.n) : text.len;
+    for (fy_span rest = text; rest.len > 0;) {
         const fy_span line = fy_span_cut_line(&rest);
-        bool cut = false;
         if (is_empty(line))
             continue;
-        if (fy_check_interrupt(e) != 0 ||
-            w->kind->score(w->kind->user, &w->scorer, line, &cut, e) != 0)
+        if (w->n_all == 0 && w->kind->begin != NULL)
+            w->kind->begin(w->kind->user, line);
+        w->n_all++;
+        w->n_items += is_mine(w, text, line);
+        w->n_before += (uint64_t)(line.ptr - text.ptr) < w->begin;
+    }
+    return w->n_all > 0 ? 0 : fy_fail(e, FY_EARG, "%s: no line with an item", w->o->path);
+}
+
+static int take_item(walk *w, fy_span found, fy_err *e)
+{
+    if (found.len == 0 || (uint8_t)found.ptr[0] > 1)
+        return fy_fail(e, FY_EFORMAT, "has an item of an unknown kind");
+    w->n_done++;
+    w->n_cut += (uint64_t)found.ptr[0];
+    return w->kind->add(w->kind->user, (fy_span){found.ptr + 1, found.len - 1}, e);
+}
+
+static int score_line(walk *w, fy_span line, uint64_t item, fy_err *e)
+{
+    bool cut = false;
+    fy_str_clear(&w->found);
+    fy_str_putc(&w->found, 0);
+    if (w->kind->score(w->kind->user, &w->scorer, line, &w->found, &cut, e) != 0)
+        return -1;
+    if (w->found.oom)
+        return fy_nomem(e);
+    w->found.ptr[0] = cut;
+    const fy_span found = {w->found.ptr, w->found.len};
+    if (fy_eval_is_part(&w->part) &&
+        fy_part_file_add(w->part.file, FY_PART_STEP, item, found, e) != 0)
+        return -1;
+    return take_item(w, found, e);
+}
+
+static int walk_lines(walk *w, fy_span text, fy_err *e)
+{
+    const uint64_t done = fy_eval_is_part(&w->part) ? fy_part_file_next(w->part.file) : 0;
+    uint64_t number = 1, item = 0;
+    if (count_lines(w, text, e) != 0)
+        return -1;
+    for (fy_span rest = text; rest.len > 0; number++) {
+        const fy_span line = fy_span_cut_line(&rest);
+        if (is_empty(line) || item++ < done || !is_mine(w, text, line))
+            continue;
+        if (fy_check_interrupt(e) != 0 || score_line(w, line, item - 1, e) != 0)
             return fy_ctx(e, "%s: line %llu", w->o->path, (unsigned long long)number);
-        w->n_done++;
-        w->n_cut += cut;
         show_running(w);
     }
     return 0;
@@ -165,35 +224,57 @@ static int put(const walk *w, fy_err *e)
     return rc;
 }
 
-static int run(walk *w, fy_session *s, fy_model *m, fy_span text, fy_err *e)
+static int compute(walk *w, fy_model *m, const fy_session_params *p, fy_span text, fy_err *e)
 {
-    w->scorer.vocab = fy_model_vocab(m, e);
+    fy_session *s = fy_session_open(m, p, "-c or -b", e);
+    w->scorer.vocab = s != NULL ? fy_model_vocab(m, e) : NULL;
     int rc = w->scorer.vocab != NULL ? 0 : -1;
     if (rc == 0)
         rc = fy_scorer_init(&w->scorer.scorer, s, fy_model_hparams(m)->n_vocab, e);
     if (rc == 0)
         rc = walk_lines(w, text, e);
     if (rc == 0)
-        rc = put(w, e);
+        rc = fy_eval_is_part(&w->part) ? fy_part_file_end(w->part.file, w->n_before,
+                                                          w->n_before + w->n_items, w->n_all, e)
+                                       : put(w, e);
     fy_scorer_release(&w->scorer.scorer);
     fy_pair_release(&w->scorer.pair);
+    fy_session_free(s);
     return rc;
+}
+
+static int take_record(void *user, const fy_part_record *r, fy_err *e)
+{
+    return r->kind == FY_PART_STEP ? take_item(user, r->bytes, e)
+                                   : fy_fail(e, FY_EFORMAT, "has data of an unknown kind");
+}
+
+static int run(walk *w, fy_model *m, const fy_session_params *p, fy_span text, fy_err *e)
+{
+    const fy_part_options *parts = w->o->parts;
+    if (!fy_eval_in_parts(parts))
+        return compute(w, m, p, text, e);
+    fy_str_printf(&w->part.identity, "%s -c %u\n", w->kind->name, w->o->n_ctx);
+    int rc = fy_eval_part_open(&w->part, parts, m, p, text, NULL, e);
+    if (rc == 0 && parts->finishes)
+        rc = fy_eval_part_read(&w->part, take_record, w, e) == 0 ? put(w, e) : -1;
+    else if (rc == 0 && !fy_part_file_is_done(w->part.file))
+        rc = compute(w, m, p, text, e);
+    return rc == 0 ? fy_part_say_done(parts, fy_str_z(&w->part.base), fy_now_s() - w->begin_s) : -1;
 }
 
 static int run_items(const fy_eval_items *o, const measure *kind, fy_model *m,
                      const fy_session_params *p, fy_err *e)
 {
-    walk w = {.o = o, .kind = kind, .shown_s = fy_now_s()};
+    walk w = {.o = o, .kind = kind, .begin_s = fy_now_s(), .shown_s = fy_now_s()};
     fy_str text = {0};
     fy_session_params own = *p;
     own.n_ctx = o->n_ctx;
-    if (fy_text_in_read(o->path, &text, e) != 0) {
-        fy_str_release(&text);
-        return -1;
-    }
-    fy_session *s = fy_session_open(m, &own, "-c or -b", e);
-    int rc = s != NULL ? run(&w, s, m, (fy_span){fy_str_z(&text), text.len}, e) : -1;
-    fy_session_free(s);
+    int rc = fy_text_in_read(o->path, &text, e);
+    if (rc == 0)
+        rc = run(&w, m, &own, (fy_span){fy_str_z(&text), text.len}, e);
+    fy_eval_part_release(&w.part);
+    fy_str_release(&w.found);
     fy_str_release(&text);
     return rc;
 }
@@ -423,13 +504,20 @@ static void rank(ranking *r, size_t i, double logprob, fy_span ending)
     }
 }
 
-static int score_item(choices *c, text_scorer *s, const fy_choice_item *item, json_t *logprobs,
-                      bool *cut, fy_err *e)
+/* What is found of a question: these three, and ln p of each choice. */
+typedef struct {
+    uint32_t label, best, best_by_length;
+} answer;
+
+static int score_item(text_scorer *s, const fy_choice_item *item, fy_str *out, bool *cut, fy_err *e)
 {
     const fy_span query = {fy_str_z(&item->query), item->query.len};
+    const size_t at = out->len;
+    answer a = {.label = (uint32_t)item->label};
     ranking r = {0};
     fy_str ending = {0};
     int rc = 0;
+    fy_str_add(out, &a, sizeof a);
     for (size_t i = 0; rc == 0 && i < item->n_choices; i++) {
         const fy_span choice = {item->choices[i].ptr, item->choices[i].len};
         fy_likelihood found;
@@ -444,33 +532,62 @@ static int score_item(choices *c, text_scorer *s, const fy_choice_item *item, js
         }
         rank(&r, i, found.logprob, choice);
         *cut |= found.cut;
-        if (logprobs != NULL && json_array_append_new(logprobs, json_real(found.logprob)) != 0)
-            rc = fy_nomem(e);
+        fy_str_add(out, &found.logprob, sizeof found.logprob);
     }
     fy_str_release(&ending);
+    if (rc == 0 && out->oom)
+        rc = fy_nomem(e);
     if (rc != 0)
         return -1;
-    c->n_right += r.best == item->label;
-    c->n_right_by_length += r.best_by_length == item->label;
-    if (logprobs != NULL &&
-        json_array_append_new(c->results, json_pack("{s:O, s:i, s:i, s:i}", "logprobs", logprobs,
-                                                    "label", (int)item->label, "best", (int)r.best,
-                                                    "best_norm", (int)r.best_by_length)) != 0)
-        return fy_nomem(e);
+    a.best = (uint32_t)r.best;
+    a.best_by_length = (uint32_t)r.best_by_length;
+    memcpy(out->ptr + at, &a, sizeof a);
     return 0;
 }
 
-static int score_choices(void *user, text_scorer *s, fy_span line, bool *cut, fy_err *e)
+static int score_choices(void *user, text_scorer *s, fy_span line, fy_str *out, bool *cut,
+                         fy_err *e)
 {
-    choices *c = user;
+    (void)user;
     fy_choice_item item = {0};
-    json_t *logprobs = c->results != NULL ? json_array() : NULL;
     int rc = fy_choice_read(line, &item, e);
     if (rc == 0)
-        rc = score_item(c, s, &item, logprobs, cut, e);
-    json_decref(logprobs);
+        rc = score_item(s, &item, out, cut, e);
     fy_choice_release(&item);
     return rc;
+}
+
+static int add_result(choices *c, const answer *a, const char *logprobs, size_t n, fy_err *e)
+{
+    json_t *list = json_array();
+    int bad = list == NULL;
+    for (size_t i = 0; i < n && !bad; i++) {
+        double v;
+        memcpy(&v, logprobs + i * sizeof v, sizeof v);
+        bad = json_array_append_new(list, json_real(v)) != 0;
+    }
+    if (!bad)
+        bad = json_array_append_new(c->results,
+                                    json_pack("{s:O, s:i, s:i, s:i}", "logprobs", list, "label",
+                                              (int)a->label, "best", (int)a->best, "best_norm",
+                                              (int)a->best_by_length)) != 0;
+    json_decref(list);
+    return bad ? fy_nomem(e) : 0;
+}
+
+static int add_choices(void *user, fy_span found, fy_err *e)
+{
+    choices *c = user;
+    answer a = {0};
+    const size_t n = found.len < sizeof a ? 0 : (found.len - sizeof a) / sizeof(double);
+    if (n > 0)
+        memcpy(&a, found.ptr, sizeof a);
+    if (n < 2 || found.len != sizeof a + n * sizeof(double) || a.label >= n || a.best >= n ||
+        a.best_by_length >= n)
+        return fy_fail(e, FY_EFORMAT, "has what is not an answer");
+    c->n_right += a.best == a.label;
+    c->n_right_by_length += a.best_by_length == a.label;
+    return c->results != NULL ? add_result(c, &a, found.ptr + sizeof a, n, e) : 0;
 }
 
 static void show_choices(const void *user, uint64_t n, fy_str *out)
@@ -496,7 +613,8 @@ static int choices_json(const void *user, uint64_t n, json_t *into)
 int fy_eval_choices_run(const fy_eval_items *o, fy_model *m, const fy_session_params *p, fy_err *e)
 {
     choices c = {.results = o->json ? json_array() : NULL};
-    const measure kind = {score_choices, show_choices, choices_json, "choices", &c};
+    const measure kind = {NULL,         score_choices, add_choices, show_choices,
+                          choices_json, "choices",     &c};
     int rc = -1;
     if (o->json && c.results == NULL)
         fy_nomem(e);
@@ -509,14 +627,14 @@ int fy_eval_choices_run(const fy_eval_items *o, fy_model *m, const fy_session_pa
 /* --- last words ------------------------------------------------------------------------------- */
 
 typedef struct {
-    json_t *results;     /* owned; an entry for each text; NULL: not asked for */
-    bool begun, objects; /* each line is a JSON object */
+    json_t *results; /* owned; an entry for each text; NULL: not asked for */
+    bool objects;    /* each line is a JSON object */
     uint64_t n_right;
     fy_sums nll;
 } last_words;
 
 /* LAMBADA's rule: the last word is what follows the last space, with that space. */
-static int score_text(last_words *l, text_scorer *s, fy_span text, bool *cut, fy_err *e)
+static int score_text(text_scorer *s, fy_span text, fy_str *out, bool *cut, fy_err *e)
 {
     size_t at = text.len;
     while (at > 0 && text.ptr[at - 1] != ' ')
@@ -535,13 +653,26 @@ static int score_text(last_words *l, text_scorer *s, fy_span text, bool *cut, fy
     fy_str_release(&word);
     if (rc != 0)
         return -1;
-    l->nll.sum -= found.logprob;
-    l->nll.squares += found.logprob * found.logprob;
-    l->n_right += found.greedy;
+    fy_str_putc(out, (char)found.greedy);
+    fy_str_add(out, &found.logprob, sizeof found.logprob);
     *cut = found.cut;
+    return 0;
+}
+
+static int add_last_word(void *user, fy_span found, fy_err *e)
+{
+    last_words *l = user;
+    double logprob;
+    if (found.len != 1 + sizeof logprob || (uint8_t)found.ptr[0] > 1)
+        return fy_fail(e, FY_EFORMAT, "has what is not a last word");
+    memcpy(&logprob, found.ptr + 1, sizeof logprob);
+    const bool greedy = found.ptr[0] != 0;
+    l->nll.sum -= logprob;
+    l->nll.squares += logprob * logprob;
+    l->n_right += greedy;
     if (l->results != NULL &&
-        json_array_append_new(l->results, json_pack("{s:f, s:b}", "logprob", found.logprob,
-                                                    "greedy", found.greedy)) != 0)
+        json_array_append_new(l->results,
+                              json_pack("{s:f, s:b}", "logprob", logprob, "greedy", greedy)) != 0)
         return fy_nomem(e);
     return 0;
 }
@@ -554,22 +685,26 @@ static bool is_object(fy_span line)
     return i < line.len && line.ptr[i] == '{';
 }
 
-static int score_last_word(void *user, text_scorer *s, fy_span line, bool *cut, fy_err *e)
+static void begin_last_words(void *user, fy_span line)
 {
     last_words *l = user;
-    if (!l->begun)
-        l->objects = is_object(line);
-    l->begun = true;
+    l->objects = is_object(line);
+}
+
+static int score_last_word(void *user, text_scorer *s, fy_span line, fy_str *out, bool *cut,
+                           fy_err *e)
+{
+    const last_words *l = user;
     if (!l->objects)
-        return score_text(l, s, line, cut, e);
+        return score_text(s, line, out, cut, e);
     json_t *j = fy_eval_line_json(line, e);
     if (j == NULL)
         return -1;
     const json_t *text = json_object_get(j, "text");
-    int rc =
-        json_is_string(text)
-            ? score_text(l, s, (fy_span){json_string_value(text), json_string_length(text)}, cut, e)
-            : fy_fail(e, FY_EFORMAT, "no string \"text\"");
+    int rc = json_is_string(text)
+                 ? score_text(s, (fy_span){json_string_value(text), json_string_length(text)}, out,
+                              cut, e)
+                 : fy_fail(e, FY_EFORMAT, "no string \"text\"");
     json_decref(j);
     return rc;
 }
@@ -602,7 +737,13 @@ int fy_eval_last_word_run(const fy_eval_items *o, fy_model *m, const fy_session_
                           fy_err *e)
 {
     last_words l = {.results = o->json ? json_array() : NULL};
-    const measure kind = {score_last_word, show_last_words, last_words_json, "last_word", &l};
+    const measure kind = {begin_last_words,
+                          score_last_word,
+                          add_last_word,
+                          show_last_words,
+                          last_words_json,
+                          "last_word",
+                          &l};
     int rc = o->json && l.results == NULL ? fy_nomem(e) : run_items(o, &kind, m, p, e);
     json_decref(l.results);
     return rc;

@@ -1,6 +1,7 @@
 /* `ferry eval --text`: the perplexity of a text, with --kl-save and --kl-base (distributions saved,
  * or compared with those that another model saved) and --imatrix-out (an importance matrix
- * collected on the way). */
+ * collected on the way). Parts of it keep what each window adds; their end adds it up, in the order
+ * of the windows, as one process does. */
 #include "cli/measure/eval.h"
 
 #include <jansson.h>
@@ -11,11 +12,14 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "cli/engine.h"
+#include "cli/measure/eval_part.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
+#include "format/write_journal.h"
 #include "model/imatrix_collect.h"
 
 /* --- distributions ---------------------------------------------------------------------------- */
@@ -26,6 +30,8 @@ typedef struct {
     fy_span text;
     fy_ppl_params ppl;
     uint32_t n_vocab; /* logits of a row */
+    bool is_part;     /* rows are saved with the part, and the base is read where it is */
+    bool of_parts;    /* which have read it */
 } kl_params;
 
 /* --kl-save or --kl-base: rows go through kl_row as the text is scored. */
@@ -34,6 +40,7 @@ typedef struct {
     fy_kl_writer *writer; /* owned; of --kl-save */
     uint64_t bytes, n_rows;
     fy_kl_reader *reader; /* owned; of --kl-base */
+    uint64_t row;         /* of the text, which comes next */
     float *below;         /* owned, [n_vocab] */
     fy_divergence sums;
     fy_divergence_report report;
@@ -122,7 +129,7 @@ static kl_run *kl_open(const kl_params *p, fy_err *e)
         rc = fy_sha256_of(p->text.ptr, p->text.len, head.text_hash, e);
     if (rc == 0 && p->base != NULL)
         rc = open_base(k, &head, e);
-    if (rc == 0 && p->base == NULL) {
+    if (rc == 0 && p->base == NULL && !p->is_part) {
         k->writer = fy_kl_create(p->save, &head, e);
         rc = k->writer != NULL ? 0 : -1;
     }
@@ -141,23 +148,34 @@ static int compare(kl_run *k, int32_t id, double surprise, const float *logits, 
         return fy_fail(e, FY_EFORMAT,
                        "%s: scored position %llu is followed by token %d there and by %d here: the "
                        "text was split into other tokens",
-                       k->p.base, (unsigned long long)k->sums.n, next.id, id);
+                       k->p.base, (unsigned long long)k->row, next.id, id);
+    k->row++;
     return fy_divergence_add(&k->sums, &next, k->below, logits, surprise, k->p.n_vocab, e);
 }
 
-static int kl_row(void *user, int32_t id, double surprise, const float *logits, fy_err *e)
+static int kl_row(kl_run *k, int32_t id, double surprise, const float *logits, fy_err *e)
 {
-    kl_run *k = user;
     if (k->reader != NULL)
         return compare(k, id, surprise, logits, e);
     k->n_rows++;
     return fy_kl_add(k->writer, logits, (fy_kl_token){id, (float)-surprise}, e);
 }
 
+/* Is the base what was written? Parts have read stretches of it. */
+static int check_reader(kl_run *k, fy_err *e)
+{
+    const uint64_t n = fy_kl_head_of(k->reader)->n_rows;
+    if (!k->p.of_parts)
+        return fy_kl_end(k->reader, e);
+    return k->sums.n == n ? fy_kl_check(k->reader, e)
+                          : fy_fail(e, FY_EARG, "it has %llu positions, %zu were compared",
+                                    (unsigned long long)n, k->sums.n);
+}
+
 static int kl_end(kl_run *k, fy_err *e)
 {
     if (k->reader != NULL) {
-        if (fy_kl_end(k->reader, e) != 0)
+        if (check_reader(k, e) != 0)
             return fy_ctx(e, "%s", k->p.base);
         fy_divergence_end(&k->sums, &k->report);
         return 0;
@@ -171,7 +189,7 @@ static bool kl_running(const kl_run *k, fy_estimate *out)
 {
     if (k == NULL || k->sums.n < 2)
         return false;
-    *out = fy_sums_estimate(&k->sums.kld, k->sums.n);
+    *out = fy_sums_estimate(&k->sums.all.kld, k->sums.n);
     return true;
 }
 
@@ -229,21 +247,19 @@ static int kl_json(const kl_run *k, json_t *into)
 
 /* --- importance matrix ------------------------------------------------------------------------ */
 
-static fy_collector *imatrix_begin(fy_session *s, const char *model, const char *out, fy_err *e)
+static int imatrix_check(const char *model, const char *out, bool in_parts, fy_err *e)
 {
-    if (fy_file_is_same(model, out)) {
-        fy_fail(e, FY_EARG, "%s: is the model, expected another name for the importance matrix",
-                out);
-        return NULL;
-    }
+    if (fy_file_is_same(model, out))
+        return fy_fail(e, FY_EARG,
+                       "%s: is the model, expected another name for the importance matrix", out);
+    if (in_parts)
+        return 0;
     fy_out *o = fy_out_open(out, 0, e); /* the work may take long: can this be written? */
-    if (o == NULL)
-        return NULL;
     fy_out_abort(o);
-    return fy_collector_new(s, e);
+    return o != NULL ? 0 : -1;
 }
 
-static int imatrix_end(const fy_collector *c, const char *out, const char *text, uint32_t n_ctx,
+static int imatrix_end(fy_collector *c, const char *out, const char *text, uint32_t n_ctx,
                        fy_err *e)
 {
     fy_collected found;
@@ -260,23 +276,140 @@ static int imatrix_end(const fy_collector *c, const char *out, const char *text,
     return 0;
 }
 
+/* --- what parts keep of a window ---------------------------------------------------------------
+ */
+
+/* Data begins with one of these. */
+enum { OF_MATRIX = 1, OF_ROW = 2 };
+
+/* A text that is being measured. */
+typedef struct {
+    const fy_eval_text *o;
+    kl_run *kl;              /* owned; NULL: perplexity alone */
+    fy_collector *collector; /* owned; NULL: none */
+    fy_eval_part part;
+    uint64_t window; /* that is computed */
+    fy_ppl sums;
+    double begin_s, shown_s;
+} measuring;
+
+static int put_data(measuring *g, fy_str *s, fy_err *e)
+{
+    const int rc = s->oom ? fy_nomem(e)
+                          : fy_part_file_add(g->part.file, FY_PART_DATA, g->window,
+                                             (fy_span){s->ptr, s->len}, e);
+    fy_str_release(s);
+    return rc;
+}
+
+static int put_matrix(void *user, const fy_collected_matrix *m, fy_err *e)
+{
+    const uint32_t head[] = {OF_MATRIX, m->tensor, m->matrix, m->n_tokens};
+    fy_str s = {0};
+    fy_str_add(&s, head, sizeof head);
+    fy_str_add(&s, m->sums, m->n_cols * sizeof *m->sums);
+    return put_data(user, &s, e);
+}
+
+static int put_row(measuring *g, int32_t id, double surprise, const float *logits, fy_err *e)
+{
+    const uint32_t head = OF_ROW;
+    fy_str s = {0};
+    fy_str_add(&s, &head, sizeof head);
+    if (fy_kl_put_row(logits, g->kl->p.n_vocab, (fy_kl_token){id, (float)-surprise}, g->kl->row++,
+                      &s, e) == 0)
+        return put_data(g, &s, e);
+    fy_str_release(&s);
+    return -1;
+}
+
+/* The window is over: its sums, and those of its divergences with each of these. */
+static int put_window(measuring *g, const fy_ppl_window *w, fy_err *e)
+{
+    fy_str s = {0};
+    fy_str_add(&s, w, sizeof *w);
+    if (g->kl != NULL && g->kl->reader != NULL) {
+        const fy_divergence *d = &g->kl->sums;
+        fy_str_add(&s, &d->window, sizeof d->window);
+        fy_str_add(&s, d->kld_of + d->n_before, (d->n - d->n_before) * sizeof *d->kld_of);
+    }
+    const int rc =
+        s.oom ? fy_nomem(e)
+              : fy_part_file_add(g->part.file, FY_PART_STEP, g->window, (fy_span){s.ptr, s.len}, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static int take_matrix(measuring *g, fy_span bytes, fy_err *e)
+{
+    uint32_t head[4];
+    if (g->collector == NULL || bytes.len < sizeof head ||
+        (bytes.len - sizeof head) % sizeof(float) != 0)
+        return fy_fail(e, FY_EFORMAT, "has what is not an importance");
+    memcpy(head, bytes.ptr, sizeof head);
+    const size_t n = (bytes.len - sizeof head) / sizeof(float);
+    float *sums = malloc(n * sizeof *sums + 1);
+    if (sums == NULL)
+        return fy_nomem(e);
+    memcpy(sums, bytes.ptr + sizeof head, n * sizeof *sums);
+    const fy_collected_matrix m = {head[1], head[2], head[3], sums, n};
+    const int rc = fy_collector_add(g->collector, &m, e);
+    free(sums);
+    return rc;
+}
+
+static int take_data(measuring *g, fy_span bytes, fy_err *e)
+{
+    const uint32_t of = bytes.len >= sizeof of ? fy_le32(bytes.ptr) : 0;
+    if (of == OF_MATRIX)
+        return take_matrix(g, bytes, e);
+    if (of != OF_ROW || g->kl == NULL || g->kl->writer == NULL)
+        return fy_fail(e, FY_EFORMAT, "has data of an unknown kind");
+    g->kl->n_rows++;
+    return fy_kl_add_row(g->kl->writer, (fy_span){bytes.ptr + sizeof of, bytes.len - sizeof of}, e);
+}
+
+static int take_divergences(kl_run *k, fy_span bytes, uint64_t n, fy_err *e)
+{
+    fy_divergence_sums sums;
+    uint64_t want;
+    if (!fy_mul_u64(n, sizeof(float), &want) || !fy_add_u64(want, sizeof sums, &want) ||
+        bytes.len != want)
+        return fy_fail(e, FY_EFORMAT, "has divergences of other positions");
+    float *kld_of = malloc((size_t)n * sizeof *kld_of + 1);
+    if (kld_of == NULL)
+        return fy_nomem(e);
+    memcpy(&sums, bytes.ptr, sizeof sums);
+    memcpy(kld_of, bytes.ptr + sizeof sums, (size_t)n * sizeof *kld_of);
+    const int rc = fy_divergence_add_window(&k->sums, &sums, kld_of, (size_t)n, e);
+    free(kld_of);
+    return rc;
+}
+
+static int take_record(void *user, const fy_part_record *r, fy_err *e)
+{
+    measuring *g = user;
+    fy_ppl_window w;
+    const bool compares = g->kl != NULL && g->kl->reader != NULL;
+    if (r->kind == FY_PART_DATA)
+        return take_data(g, r->bytes, e);
+    if (r->bytes.len < sizeof w || (!compares && r->bytes.len != sizeof w))
+        return fy_fail(e, FY_EFORMAT, "has a window of %zu bytes", r->bytes.len);
+    memcpy(&w, r->bytes.ptr, sizeof w);
+    fy_ppl_add(&g->sums, &w);
+    const fy_span rest = {r->bytes.ptr + sizeof w, r->bytes.len - sizeof w};
+    return compares ? take_divergences(g->kl, rest, w.n_tokens, e) : 0;
+}
+
 /* --- perplexity ------------------------------------------------------------------------------- */
 
 enum { SECONDS_BETWEEN = 5 };
 
-/* A text that is being measured. */
-typedef struct {
-    kl_run *kl; /* owned; NULL: perplexity alone */
-    double shown_s;
-} progress;
-
-static int show_running(void *user, const fy_ppl *p, fy_err *e)
+static void show_running(measuring *g, const fy_ppl *p)
 {
-    (void)e;
-    progress *g = user;
     double now = fy_now_s();
     if (now - g->shown_s < (double)SECONDS_BETWEEN || p->n_done >= p->n_segments)
-        return 0;
+        return;
     fy_estimate kld;
     char more[80] = "";
     g->shown_s = now;
@@ -284,13 +417,42 @@ static int show_running(void *user, const fy_ppl *p, fy_err *e)
         snprintf(more, sizeof more, ", KL divergence %.6f +/- %.6f", kld.mean, kld.error);
     fy_log(FY_LOG_INFO, "%llu of %llu: perplexity %.4f +/- %.4f%s", (unsigned long long)p->n_done,
            (unsigned long long)p->n_segments, fy_ppl_value(p), fy_ppl_error(p), more);
-    return 0;
 }
 
-static int show_row(void *user, int32_t id, double surprise, const float *logits, fy_err *e)
+static int begin_window(void *user, uint64_t window, uint64_t row, fy_err *e)
 {
-    const progress *g = user;
-    return kl_row(g->kl, id, surprise, logits, e);
+    measuring *g = user;
+    g->window = window;
+    if (g->kl == NULL)
+        return 0;
+    g->kl->row = row;
+    if (g->kl->reader == NULL || !fy_eval_is_part(&g->part) ||
+        fy_kl_seek(g->kl->reader, row, e) == 0)
+        return 0;
+    return fy_ctx(e, "%s", g->kl->p.base);
+}
+
+static int add_row(void *user, int32_t id, double surprise, const float *logits, fy_err *e)
+{
+    measuring *g = user;
+    return fy_eval_is_part(&g->part) && g->kl->reader == NULL
+               ? put_row(g, id, surprise, logits, e)
+               : kl_row(g->kl, id, surprise, logits, e);
+}
+
+static int end_window(void *user, const fy_ppl *p, fy_err *e)
+{
+    measuring *g = user;
+    const bool is_part = fy_eval_is_part(&g->part);
+    if (g->collector != NULL &&
+        fy_collector_end_window(g->collector, is_part ? put_matrix : NULL, g, e) != 0)
+        return -1;
+    if (is_part && put_window(g, &p->window, e) != 0)
+        return -1;
+    if (g->kl != NULL)
+        fy_divergence_end_window(&g->kl->sums);
+    show_running(g, p);
+    return 0;
 }
 
 static int put_json(fy_str *s, const fy_eval_text *o, const fy_ppl *p, const kl_run *kl, fy_err *e)
@@ -344,50 +506,132 @@ static int put(const fy_eval_text *o, const fy_ppl *sums, const kl_run *kl, fy_e
     return rc;
 }
 
-static int measure(const fy_eval_text *o, fy_model *m, fy_session *s, fy_span text, fy_err *e)
+/* What the numbers depend on besides the model and the text. */
+static int identify(const fy_eval_text *o, fy_str *s, fy_err *e)
 {
-    const fy_vocab *v = fy_model_vocab(m, e);
-    const uint32_t n_vocab = fy_model_hparams(m)->n_vocab;
-    const bool with_kl = o->kl_save != NULL || o->kl_base != NULL;
-    progress g = {.shown_s = fy_now_s()};
-    fy_ppl sums;
-    if (v == NULL)
-        return -1;
-    if (with_kl) {
-        const kl_params p = {o->kl_save, o->kl_base, v, text, o->ppl, n_vocab};
-        g.kl = kl_open(&p, e);
-        if (g.kl == NULL)
-            return -1;
+    int rc = 0;
+    fy_str_printf(s, "windows of %u%s\n", o->ppl.n_ctx, method_name((uint32_t)o->ppl.method));
+    if (o->imatrix_out != NULL) {
+        fy_str_puts(s, "importance over ");
+        fy_str_put_quoted(s, fy_span_of(o->text), SIZE_MAX);
+        fy_str_putc(s, '\n');
     }
-    const fy_ppl_sinks sinks = {show_running, with_kl ? show_row : NULL, &g};
-    int rc = fy_perplexity(s, v, n_vocab, text, &o->ppl, &sinks, &sums, e);
-    if (rc != 0)
+    if (o->kl_save != NULL)
+        fy_str_puts(s, "distributions are saved\n");
+    if (o->kl_base != NULL)
+        rc = fy_identity_file(s, FY_IDENTITY_ANYWHERE, "base", o->kl_base, e);
+    return s->oom ? fy_nomem(e) : rc;
+}
+
+static int prepare(measuring *g, fy_model *m, const fy_session_params *p, fy_span text, fy_err *e)
+{
+    const fy_eval_text *o = g->o;
+    const fy_vocab *v = fy_model_vocab(m, e);
+    const bool in_parts = fy_eval_in_parts(o->parts);
+    if (v == NULL ||
+        (o->imatrix_out != NULL && imatrix_check(o->model, o->imatrix_out, in_parts, e) != 0))
+        return -1;
+    if (in_parts &&
+        (identify(o, &g->part.identity, e) != 0 ||
+         fy_eval_part_open(&g->part, o->parts, m, p, text,
+                           o->imatrix_out != NULL ? o->imatrix_out : o->kl_save, e) != 0))
+        return -1;
+    if (o->kl_save == NULL && o->kl_base == NULL)
+        return 0;
+    const kl_params k = {.save = o->kl_save,
+                         .base = o->kl_base,
+                         .vocab = v,
+                         .text = text,
+                         .ppl = o->ppl,
+                         .n_vocab = fy_model_hparams(m)->n_vocab,
+                         .is_part = fy_eval_is_part(&g->part),
+                         .of_parts = in_parts};
+    g->kl = kl_open(&k, e);
+    return g->kl != NULL ? 0 : -1;
+}
+
+/* Prints, and writes what goes to a file. */
+static int show(measuring *g, fy_err *e)
+{
+    const fy_eval_text *o = g->o;
+    if (g->kl != NULL && kl_end(g->kl, e) != 0)
+        return -1;
+    if (put(o, &g->sums, g->kl, e) != 0)
+        return -1;
+    return g->collector != NULL
+               ? imatrix_end(g->collector, o->imatrix_out, o->text, o->ppl.n_ctx, e)
+               : 0;
+}
+
+static int compute(measuring *g, fy_model *m, const fy_session_params *p, fy_span text, fy_err *e)
+{
+    const fy_eval_text *o = g->o;
+    const fy_ppl_sinks sinks = {begin_window, end_window, g->kl != NULL ? add_row : NULL, g};
+    fy_ppl_params ppl = o->ppl;
+    if (fy_eval_is_part(&g->part)) {
+        ppl.part = o->parts->part;
+        ppl.done = fy_part_file_next(g->part.file);
+    }
+    fy_session *s = fy_session_open(m, p, "-c or -b", e);
+    int rc = s != NULL ? 0 : -1;
+    if (rc == 0 && o->imatrix_out != NULL) {
+        g->collector = fy_collector_new(s, e);
+        rc = g->collector != NULL ? 0 : -1;
+    }
+    if (rc == 0 && (rc = fy_perplexity(s, fy_model_vocab(m, e), fy_model_hparams(m)->n_vocab, text,
+                                       &ppl, &sinks, &g->sums, e)) != 0)
         fy_ctx(e, "%s", o->text);
-    if (rc == 0 && with_kl)
-        rc = kl_end(g.kl, e);
     if (rc == 0)
-        rc = put(o, &sums, g.kl, e);
-    kl_close(g.kl);
+        rc = fy_eval_is_part(&g->part)
+                 ? fy_part_file_end(g->part.file, g->sums.first, g->sums.end, g->sums.n_windows, e)
+                 : show(g, e);
+    fy_collector_free(g->collector);
+    fy_session_free(s);
     return rc;
+}
+
+/* The end of all parts. Those of a file that was written are not needed again. */
+static int add_up(measuring *g, const fy_model *m, fy_err *e)
+{
+    const fy_eval_text *o = g->o;
+    if (o->imatrix_out != NULL && (g->collector = fy_collector_of(m, e)) == NULL)
+        return -1;
+    int rc = fy_eval_part_read(&g->part, take_record, g, e);
+    if (rc == 0 && (rc = fy_ppl_check(&g->sums, o->ppl.n_ctx, e)) != 0)
+        fy_ctx(e, "%s", o->text);
+    if (rc == 0)
+        rc = show(g, e);
+    if (rc == 0 && (o->imatrix_out != NULL || o->kl_save != NULL))
+        fy_part_files_remove(fy_str_z(&g->part.base), o->parts->part.n);
+    fy_collector_free(g->collector);
+    return rc;
+}
+
+static int run(measuring *g, fy_model *m, const fy_session_params *p, fy_span text, fy_err *e)
+{
+    const fy_eval_text *o = g->o;
+    if (prepare(g, m, p, text, e) != 0)
+        return -1;
+    if (!fy_eval_in_parts(o->parts))
+        return compute(g, m, p, text, e);
+    const int rc = o->parts->finishes                   ? add_up(g, m, e)
+                   : fy_part_file_is_done(g->part.file) ? 0
+                                                        : compute(g, m, p, text, e);
+    return rc == 0 ? fy_part_say_done(o->parts, fy_str_z(&g->part.base), fy_now_s() - g->begin_s)
+                   : -1;
 }
 
 int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params *p, fy_err *e)
 {
+    measuring g = {.o = o, .shown_s = fy_now_s(), .begin_s = fy_now_s()};
     fy_str text = {0};
     fy_session_params own = *p;
     own.n_ctx = o->ppl.n_ctx;
-    if (fy_text_in_read(o->text, &text, e) != 0)
-        return -1;
-    fy_session *s = fy_session_open(m, &own, "-c or -b", e);
-    fy_collector *c = NULL;
-    if (s != NULL && o->imatrix_out != NULL)
-        c = imatrix_begin(s, o->model, o->imatrix_out, e);
-    const bool ready = s != NULL && (c != NULL || o->imatrix_out == NULL);
-    int rc = ready ? measure(o, m, s, (fy_span){fy_str_z(&text), text.len}, e) : -1;
-    if (rc == 0 && c != NULL)
-        rc = imatrix_end(c, o->imatrix_out, o->text, o->ppl.n_ctx, e);
-    fy_collector_free(c);
-    fy_session_free(s);
+    int rc = fy_text_in_read(o->text, &text, e);
+    if (rc == 0)
+        rc = run(&g, m, &own, (fy_span){fy_str_z(&text), text.len}, e);
+    kl_close(g.kl);
+    fy_eval_part_release(&g.part);
     fy_str_release(&text);
     return rc;
 }
