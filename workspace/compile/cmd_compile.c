@@ -1,4 +1,5 @@
-/* The verb `compile`: the chunks of a cut model, one after another, become context binaries. */
+/* The verb `compile`: the chunks of a cut model, one after another, become context binaries. A part
+ * of the work is some of the chunks, and has a calibration of its own, which is that of all. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,27 +9,19 @@
 #include "base/json_tree.h"
 #include "base/process.h"
 #include "bundle/bundle.h"
+#include "cli/part_options.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "workspace/compile/compile_key.h"
-#include "workspace/compile/calibrate.h"
 #include "workspace/compile/canary.h"
-#include "workspace/compile/calibration_ids.h"
-#include "workspace/compile/compile_output.h"
+#include "workspace/compile/compile_impl.h"
 #include "workspace/compile/preset.h"
-#include "workspace/compile/qinputs.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/npu_count.h"
 
-enum { CALIBRATION_TOKENS = 2048 };
-
-typedef struct {
-    const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report, *system_file;
-    bool preset_bos, no_sharing;
-    int64_t memory, n_threads, seq_mse;
-    bool dry_run, quiet, verbose;
-} options;
+typedef fy_compile_options options;
+typedef fy_compile_run compiling;
+typedef fy_compile_piece chunk;
 
 #define FIELD(name) offsetof(options, name)
 static const fy_opt opts[] = {
@@ -55,6 +48,7 @@ static const fy_opt opts[] = {
     FY_LINE_STR("Output", "only", "NAME", only,
                 "Compile this chunk alone, such as chunk_0 or lm_head; a run without it then "
                 "finishes the model."),
+    FY_ROWS_PARTS,
     FY_ANY_STR("Compiling", "sdk", "DIR|reference", sdk,
                "Where the QNN library is: a SDK for x86-64 Linux, or the unpacked Python package "
                "onnxruntime_qnn; or ferry's own reference library."),
@@ -141,34 +135,6 @@ static const fy_opt opts[] = {
 
 /* --- what is compiled ------------------------------------------------------------------------- */
 
-typedef struct {
-    fy_compile_job job;
-    fy_compile_count count;
-    fy_compiled result;
-    char name[64]; /* "chunk_0" */
-    bool chosen;
-} chunk;
-
-typedef struct {
-    const options *o;
-    char *qnn;     /* owned: CUT/qnn */
-    char *weights; /* owned: CUT/ggml/weights.gguf */
-    fy_cut_model cut;
-    fy_soc_table *socs;      /* owned */
-    fy_npu_recipes *recipes; /* owned */
-    const fy_soc *soc;
-    const fy_npu_recipe *recipe;
-    fy_q_ranges *ranges; /* owned; NULL: none are needed */
-    fy_ids preset;       /* owned */
-    fy_gguf *inputs;     /* owned; NULL: no scales are tried */
-    char inputs_sha256[FY_SHA256_HEX];
-    fy_str library;
-    char library_sha256[FY_SHA256_HEX];
-    chunk *chunks; /* owned, [cut.n_chunks] */
-    bool needs_ranges;
-    fy_compile_stamp stamp;
-} compiling;
-
 static void release(compiling *c)
 {
     for (size_t i = 0; c->chunks != NULL && i < c->cut.n_chunks; i++) {
@@ -176,12 +142,14 @@ static void release(compiling *c)
         free((char *)(uintptr_t)c->chunks[i].job.out);
     }
     free(c->chunks);
+    free(c->of);
     fy_q_ranges_free(c->ranges);
     fy_ids_release(&c->preset);
     fy_gguf_close(c->inputs);
     fy_npu_recipes_free(c->recipes);
     fy_soc_table_free(c->socs);
     fy_cut_model_close(&c->cut);
+    fy_part_options_release(&c->parts);
     fy_str_release(&c->library);
     free(c->weights);
     free(c->qnn);
@@ -244,17 +212,10 @@ static int choose(compiling *c, fy_err *e)
                     ? fy_npu_recipes_find(c->recipes, recipe, e)
                     : fy_npu_recipes_default(c->recipes, c->soc,
                                              c->o->ranges != NULL || c->o->calibration != NULL);
-    return c->recipe != NULL ? fy_npu_recipe_check(c->recipe, c->soc, kv_bits(c), e) : -1;
-}
-
-static int n_threads(const compiling *c)
-{
-    return c->o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)c->o->n_threads;
-}
-
-static bool tries_scales(const compiling *c)
-{
-    return c->o->seq_mse != FY_OPT_UNSET_INT;
+    if (c->recipe == NULL ||
+        (fy_graph_has_states(&c->cut.hp) && fy_npu_recipe_check_states(c->recipe, c->soc, e) != 0))
+        return -1;
+    return fy_npu_recipe_check(c->recipe, c->soc, kv_bits(c), e);
 }
 
 /* The graphs of the chunk's file, in the order of config.json: the largest batch first. */
@@ -284,7 +245,7 @@ static int add_chunk(compiling *c, size_t i, fy_err *e)
                                .n_ctx = config->context_size,
                                .kv_bits = kv_bits(c),
                                .no_sharing = c->o->no_sharing,
-                               .n_threads = n_threads(c)};
+                               .n_threads = fy_compile_threads(c)};
     add_graphs(config->graph, config->n_graphs, path, &to->job);
     add_graphs(config->embedding, config->n_embeddings, path, &to->job);
     snprintf(to->name, sizeof to->name, "%.*s", (int)(strlen(path) - strlen(".gguf")), path);
@@ -309,6 +270,34 @@ static int add_chunks(compiling *c, fy_err *e)
     return any ? 0
                : fy_fail(e, FY_EARG, "--only %s: the model has no such chunk; its first one is %s",
                          c->o->only, c->chunks[0].name);
+}
+
+/* Which chunks are of each part, by the bytes of their binaries: of [n_chunks]. */
+static int deal(const compiling *c, uint32_t n, uint32_t *of, fy_err *e)
+{
+    uint64_t *work = malloc(c->cut.n_chunks * sizeof *work);
+    if (work == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < c->cut.n_chunks; i++)
+        work[i] = c->chunks[i].count.binary;
+    const int rc = fy_job_part_deal(work, c->cut.n_chunks, n, of, e);
+    free(work);
+    return rc;
+}
+
+/* After count(). */
+static int choose_part(compiling *c, fy_err *e)
+{
+    if (c->parts.part.n == 0)
+        return 0;
+    c->of = malloc(c->cut.n_chunks * sizeof *c->of);
+    if (c->of == NULL)
+        return fy_nomem(e);
+    if (deal(c, c->parts.part.n, c->of, e) != 0)
+        return -1;
+    for (size_t i = 0; i < c->cut.n_chunks; i++)
+        c->chunks[i].chosen = c->parts.finishes || c->of[i] == c->parts.part.i;
+    return 0;
 }
 
 /* A chunk's matrix of few bits is decoded and quantized again. */
@@ -358,6 +347,8 @@ static int check_memory(const compiling *c, fy_err *e)
         if (c->chunks[i].chosen && (most == NULL || c->chunks[i].count.memory > most->count.memory))
             most = &c->chunks[i];
     }
+    if (most == NULL) /* there are more parts than chunks */
+        return 0;
     fy_log(FY_LOG_INFO, "memory: about %.1f GB for %s, %.1f GB available",
            (double)most->count.memory * 1e-9, most->name, (double)there * 1e-9);
     return most->count.memory <= there
@@ -386,141 +377,6 @@ static int check_space(const compiling *c, fy_err *e)
                          c->o->out, (unsigned long long)bytes, (unsigned long long)there);
 }
 
-/* Ranges that were made without the first tokens are wrong for texts that begin otherwise. */
-static int check_preset(compiling *c, const char *path, fy_err *e)
-{
-    const uint64_t n = *fy_q_ranges_preset(c->ranges);
-    return n == 0 || n == c->preset.n
-               ? 0
-               : fy_fail(e, FY_EARG,
-                         "%s: was made after a preset of %llu tokens, not of %zu; give the same "
-                         "--preset-bos or --system-file, or calibrate again",
-                         path, (unsigned long long)n, c->preset.n);
-}
-
-static int read_ranges(compiling *c, const char *path, fy_err *e)
-{
-    c->ranges = fy_q_ranges_read(path, e);
-    if (c->ranges == NULL || check_preset(c, path, e) != 0)
-        return -1;
-    return fy_q_ranges_model(c->ranges)[0] == 0 ||
-                   strcmp(fy_q_ranges_model(c->ranges), c->cut.config.own.model) == 0
-               ? 0
-               : fy_fail(e, FY_EARG,
-                         "%s: has the ranges of another model (%.12s...), not of %.12s...", path,
-                         fy_q_ranges_model(c->ranges), c->cut.config.own.model);
-}
-
-static int run_calibration(const compiling *c, const char *inputs, fy_q_ranges **out, fy_err *e)
-{
-    const fy_calibration_source from = {.weights = c->weights,
-                                        .qnn = c->qnn,
-                                        .from = c->o->calibration,
-                                        .preset = &c->preset,
-                                        .max_tokens = CALIBRATION_TOKENS,
-                                        .n_threads = n_threads(c)};
-    fy_calibration how = {.weights = c->weights,
-                          .qnn = c->qnn,
-                          .recipe = c->recipe,
-                          .preset = &c->preset,
-                          .inputs = tries_scales(c) ? inputs : NULL,
-                          .n_threads = n_threads(c)};
-    fy_ids ids = {0};
-    int rc = fy_calibration_ids(&from, &ids, e);
-    how.ids = ids.id;
-    how.n_ids = ids.n;
-    if (rc == 0 && (rc = fy_q_calibrate(&how, out, e)) != 0)
-        fy_ctx(e, "%s", from.from);
-    fy_ids_release(&ids);
-    return rc;
-}
-
-static int calibrate(compiling *c, const char *path, const char *inputs, fy_err *e)
-{
-    const double start = fy_now_s();
-    const char *widest = "";
-    fy_q_ranges *made = NULL;
-    int rc = run_calibration(c, inputs, &made, e);
-    if (rc == 0)
-        rc = fy_q_ranges_write(made, path, e);
-    fy_q_ranges_free(made);
-    /* those of the file, which has fewer digits: a run that takes it keeps what this one makes */
-    if (rc != 0 || read_ranges(c, path, e) != 0)
-        return -1;
-    const size_t massive = fy_q_massive(c->ranges, &widest);
-    fy_log(FY_LOG_INFO, "%s: %zu ranges of %llu tokens, %.1f s", path, fy_q_ranges_n(c->ranges),
-           (unsigned long long)*fy_q_ranges_tokens(c->ranges), fy_now_s() - start);
-    if (massive > 0)
-        fy_log(
-            FY_LOG_WARN,
-            "the first token alone widens %zu ranges 16 times or more (most: %s), which takes "
-            "precision from all other tokens; --preset-bos leaves it out, and a recipe with 16-bit "
-            "floats does not suffer",
-            massive, widest);
-    return 0;
-}
-
-static int find_preset(compiling *c, fy_err *e)
-{
-    if (c->o->preset_bos && c->o->system_file != NULL)
-        return fy_fail(e, FY_EARG, "--preset-bos and --system-file exclude each other");
-    if (!c->o->preset_bos && c->o->system_file == NULL)
-        return 0;
-    return fy_preset_ids(c->weights, c->o->system_file, &c->preset, e);
-}
-
-static int open_inputs(compiling *c, const char *path, fy_err *e)
-{
-    if (!fy_file_exists(path))
-        return fy_fail(e, FY_EARG,
-                       "%s: is not there; --seq-mse tries scales on inputs that are kept when "
-                       "--calibration and --seq-mse are given together",
-                       path);
-    c->inputs = fy_q_inputs_open(path, c->cut.config.own.model, e);
-    return c->inputs != NULL ? fy_file_sha256(path, c->inputs_sha256, e) : -1;
-}
-
-/* In the file at `path`, unless they are calibrated now. */
-static int get_ranges_at(compiling *c, const char *path, fy_err *e)
-{
-    fy_str inputs = {0};
-    const char *slash = strrchr(path, '/');
-    fy_str_printf(&inputs, "%.*s" FY_Q_INPUTS_NAME, slash != NULL ? (int)(slash + 1 - path) : 0,
-                  path);
-    int rc = inputs.oom ? fy_nomem(e) : 0;
-    if (rc == 0 && c->o->calibration != NULL && c->o->ranges == NULL)
-        rc = calibrate(c, path, inputs.ptr, e);
-    else if (rc == 0)
-        rc = read_ranges(c, path, e);
-    if (rc == 0 && tries_scales(c))
-        rc = open_inputs(c, inputs.ptr, e);
-    fy_str_release(&inputs);
-    return rc;
-}
-
-/* Of the command line, else those that an earlier run left in OUT. */
-static int get_ranges(compiling *c, fy_err *e)
-{
-    fy_str path = {0};
-    int rc;
-    if (c->o->ranges != NULL)
-        return get_ranges_at(c, c->o->ranges, e);
-    fy_str_printf(&path, "%s/" FY_QNN_DIR "/ranges.json", c->o->out);
-    if (path.oom)
-        rc = fy_nomem(e);
-    else if (c->o->calibration != NULL || fy_file_exists(path.ptr))
-        rc = get_ranges_at(c, path.ptr, e);
-    else
-        rc = fy_fail(e, FY_EARG,
-                     "recipe %s%s need ranges: --calibration TEXT, or --ranges FILE.json of an "
-                     "earlier run",
-                     c->recipe->name,
-                     c->needs_ranges ? " computes in fixed numbers, which"
-                                     : " and --seq-mse together");
-    fy_str_release(&path);
-    return rc;
-}
-
 /* --- the work --------------------------------------------------------------------------------- */
 
 static void tell(const chunk *p)
@@ -546,19 +402,37 @@ static int check_size(const chunk *p, fy_err *e)
                    p->job.out, (double)p->result.bytes * 1e-6, most * 1e-6);
 }
 
-static int compile_one(compiling *c, chunk *p, fy_err *e)
+static int compose(compiling *c, chunk *p, fy_compile_graphs *g, fy_err *e)
 {
-    fy_compile_graphs g;
-    int rc = fy_compile_compose(&p->job, false, &g, e);
+    const int rc = fy_compile_compose(&p->job, false, g, e);
     p->job.ranges = c->ranges;
     p->job.inputs = c->inputs;
     p->job.inputs_sha256 = c->inputs_sha256;
-    p->job.n_candidates = tries_scales(c) ? (uint32_t)c->o->seq_mse : 0;
+    p->job.n_candidates = fy_compile_tries_scales(c) ? (uint32_t)c->o->seq_mse : 0;
+    return rc == 0 ? fy_compile_encode(g, c->ranges, e) : -1;
+}
+
+/* A part that runs once more, after the end of all, changes nothing. */
+static int make_own(compiling *c, chunk *p, const fy_compile_graphs *g, fy_err *e)
+{
+    if (fy_compile_find(&p->job, g, &p->result, e) != 0)
+        return -1;
+    if (p->result.kept)
+        return 0;
+    return fy_compile_output_unfinish(c->o->out, e) == 0
+               ? fy_compile_chunk(&p->job, g, &p->result, e)
+               : -1;
+}
+
+static int compile_one(compiling *c, chunk *p, fy_err *e)
+{
+    fy_compile_graphs g;
+    int rc = compose(c, p, &g, e);
     if (rc == 0)
-        rc = fy_compile_encode(&g, c->ranges, e);
-    if (rc == 0)
-        rc = fy_compile_chunk(&p->job, &g, &p->result, e);
-    if (rc == 0)
+        rc = c->parts.finishes       ? fy_compile_find(&p->job, &g, &p->result, e)
+             : fy_compile_is_part(c) ? make_own(c, p, &g, e)
+                                     : fy_compile_chunk(&p->job, &g, &p->result, e);
+    if (rc == 0 && (!c->parts.finishes || p->result.kept))
         tell(p);
     fy_compile_release(&g);
     return rc == 0 ? check_size(p, e) : -1;
@@ -572,6 +446,41 @@ static int compile_all(compiling *c, fy_err *e)
             return -1;
     }
     return 0;
+}
+
+/* At the end of all parts. */
+static int check_all(const compiling *c, fy_err *e)
+{
+    size_t n = 0, first = 0;
+    for (size_t i = c->cut.n_chunks; i-- > 0;) {
+        n += !c->chunks[i].result.kept;
+        first = c->chunks[i].result.kept ? first : i;
+    }
+    fy_str why = {0};
+    fy_str_printf(&why, "has %s, which is not there", c->chunks[first].name);
+    const int rc = n > 0 ? fy_compile_fail_missing(c, c->of[first], fy_str_z(&why), n, e) : 0;
+    fy_str_release(&why);
+    return rc;
+}
+
+/* Of parts [first, last]. */
+static void remove_part_dirs(const compiling *c, uint32_t first, uint32_t last)
+{
+    fy_str dir = {0};
+    for (uint32_t i = first; i <= last; i++) {
+        fy_compile_put_part_dir(c, i, &dir);
+        fy_tree_remove(fy_str_z(&dir));
+    }
+    fy_str_release(&dir);
+}
+
+/* A part that ran once more, after the end of all, leaves nothing. */
+static void end_part(const compiling *c)
+{
+    char *qnn = fy_path_join(c->o->out, FY_QNN_DIR);
+    if (qnn != NULL && fy_dir_has(qnn, FY_QNN_CONFIG_NAME))
+        remove_part_dirs(c, c->parts.part.i, c->parts.part.i);
+    free(qnn);
 }
 
 static void show_counts(const compiling *c)
@@ -630,7 +539,7 @@ static int write_report(const compiling *c, fy_err *e)
     fy_make_set(&m, o, "model", fy_make_text(fy_span_of(c->cut.config.own.model)));
     fy_make_set(&m, o, "soc", fy_make_text(fy_span_of(c->soc->name)));
     fy_make_set(&m, o, "recipe", fy_make_text(fy_span_of(c->recipe->name)));
-    if (tries_scales(c))
+    if (fy_compile_tries_scales(c))
         fy_make_set(&m, o, "seq_mse", json_integer(c->o->seq_mse));
     fy_make_set(&m, o, "build_id", fy_make_text(fy_span_of(c->stamp.build_id)));
     fy_make_set(&m, o, "chunks", list);
@@ -651,7 +560,7 @@ static int write_preset(compiling *c, fy_err *e)
     char *qnn = fy_path_join(c->o->out, FY_QNN_DIR);
     int rc = qnn == NULL ? fy_nomem(e)
                          : fy_preset_compute(c->weights, c->qnn, c->recipe, &c->preset,
-                                             n_threads(c), &p, e);
+                                             fy_compile_threads(c), &p, e);
     if (rc == 0)
         rc = fy_preset_write(&p, &c->cut.config, &c->cut.hp, qnn, e);
     fy_chain_preset_release(&p);
@@ -667,7 +576,7 @@ static int write_canary(compiling *c, fy_err *e)
                                    .recipe = c->recipe,
                                    .ranges = c->ranges,
                                    .preset = &c->preset,
-                                   .n_threads = n_threads(c)};
+                                   .n_threads = fy_compile_threads(c)};
     fy_canary canary;
     fy_str path = {0}, s = {0};
     if (fy_canary_make(&from, &canary, e) != 0)
@@ -702,18 +611,78 @@ static int finish(compiling *c, fy_err *e)
     return 0;
 }
 
-static int compile_model(compiling *c, fy_err *e)
+static void take_build_id(compiling *c)
 {
-    if (fy_file_sha256(c->library.ptr, c->library_sha256, e) != 0 || check_memory(c, e) != 0 ||
-        fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
-        find_preset(c, e) != 0 || ((c->needs_ranges || tries_scales(c)) && get_ranges(c, e) != 0) ||
-        fy_compile_output_unfinish(c->o->out, e) != 0 || compile_all(c, e) != 0)
-        return -1;
     for (size_t i = 0; i < c->cut.n_chunks; i++) {
         if (c->chunks[i].chosen)
             c->stamp.build_id = c->chunks[i].result.build_id;
     }
-    return c->o->only != NULL ? 0 : finish(c, e);
+}
+
+/* The end of all parts compiles nothing. */
+static int finish_parts(compiling *c, fy_err *e)
+{
+    if (compile_all(c, e) != 0 || check_all(c, e) != 0)
+        return -1;
+    take_build_id(c);
+    if (finish(c, e) != 0)
+        return -1;
+    remove_part_dirs(c, 1, c->parts.part.n);
+    return 0;
+}
+
+static int compile_model(compiling *c, fy_err *e)
+{
+    if (fy_file_sha256(c->library.ptr, c->library_sha256, e) != 0 ||
+        (!c->parts.finishes && check_memory(c, e) != 0) ||
+        fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
+        fy_compile_find_preset(c, e) != 0 ||
+        ((c->needs_ranges || fy_compile_tries_scales(c)) && fy_compile_get_ranges(c, e) != 0))
+        return -1;
+    if (c->parts.finishes)
+        return finish_parts(c, e);
+    if ((!fy_compile_is_part(c) && fy_compile_output_unfinish(c->o->out, e) != 0) ||
+        compile_all(c, e) != 0)
+        return -1;
+    take_build_id(c);
+    if (fy_compile_is_part(c))
+        end_part(c);
+    return c->o->only != NULL || fy_compile_is_part(c) ? 0 : finish(c, e);
+}
+
+static int show_shares(const compiling *c, fy_err *e)
+{
+    fy_str s = {0};
+    const uint32_t n = c->parts.part.n;
+    uint64_t *work = calloc(n, sizeof *work);
+    if (work == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < c->cut.n_chunks; i++)
+        work[c->of[i] - 1] += c->chunks[i].count.binary;
+    fy_part_show(work, n, -1, &s);
+    free(work);
+    return fy_stdout_text(&s, e);
+}
+
+static int check_options(const compiling *c, fy_err *e)
+{
+    const options *o = c->o;
+    if (!o->dry_run && (o->out == NULL || o->out[0] == '\0'))
+        return fy_fail(e, FY_EARG, "where to? Say -o DIR");
+    if (c->parts.part.n > 0 && o->only != NULL)
+        return fy_fail(e, FY_EARG, "--only and --part, or --finish: expected one of them");
+    return 0;
+}
+
+static int work(compiling *c, fy_err *e)
+{
+    const options *o = c->o;
+    const double begin = fy_now_s();
+    if (o->dry_run)
+        return c->parts.part.n > 0 ? show_shares(c, e) : 0;
+    if (compile_model(c, e) != 0)
+        return -1;
+    return c->parts.part.n > 0 ? fy_part_say_done(&c->parts, o->out, fy_now_s() - begin) : 0;
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -721,9 +690,11 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const options *o = opaque;
     compiling c = {.o = o, .stamp.build_id = ""};
     (void)n_args;
-    if (!o->dry_run && (o->out == NULL || o->out[0] == '\0'))
-        return fy_fail(e, FY_EARG, "where to? Say -o DIR");
-    int rc = open_cut(&c, args[0], e);
+    int rc = fy_part_options_read(o->part, o->finish, &c.parts, e);
+    if (rc == 0)
+        rc = check_options(&c, e);
+    if (rc == 0)
+        rc = open_cut(&c, args[0], e);
     if (rc == 0)
         rc = choose(&c, e);
     if (rc == 0 && !o->dry_run)
@@ -733,9 +704,11 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (rc == 0)
         rc = count(&c, e);
     if (rc == 0)
+        rc = choose_part(&c, e);
+    if (rc == 0)
         show_counts(&c);
-    if (rc == 0 && !o->dry_run)
-        rc = compile_model(&c, e);
+    if (rc == 0)
+        rc = work(&c, e);
     if (rc == 0 && o->report != NULL)
         rc = write_report(&c, e);
     release(&c);
@@ -765,6 +738,7 @@ const fy_verb fy_verb_compile = {
         "listed together (exit status 1). A chunk whose memory is more than is available is "
         "refused before the start (3), a binary in which the graphs do not share their weights "
         "afterwards (4).\n\n"
+        "--part and --finish share the chunks between several machines (docs/parts.md).\n\n"
         "The same command resumes: a binary that was made from the same chunk, ranges, recipe, "
         "chip and library is kept.",
     .examples = "ferry chunk model.gguf --soc SM8650 --recipe fp16a8w -o model-npu\n"

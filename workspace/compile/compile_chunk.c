@@ -447,15 +447,35 @@ static int make_binary(const fy_compile_job *job, const fy_compile_graphs *g, co
     return rc;
 }
 
+/* The key of the binary, the path of its sidecar, and whether both are there. */
+static int find(const fy_compile_job *job, const fy_compile_graphs *g, char key[FY_SHA256_HEX],
+                fy_str *sidecar, fy_compiled *out, fy_err *e)
+{
+    *out = (fy_compiled){0};
+    fy_qnn_sidecar_path(job->out, sidecar);
+    const int rc = sidecar->oom ? fy_nomem(e) : fy_compile_key(job, g, key, e);
+    if (rc == 0)
+        is_there(job, key, sidecar->ptr, out);
+    return rc;
+}
+
+int fy_compile_find(const fy_compile_job *job, const fy_compile_graphs *g, fy_compiled *out,
+                    fy_err *e)
+{
+    char key[FY_SHA256_HEX];
+    fy_str sidecar = {0};
+    const int rc = find(job, g, key, &sidecar, out, e);
+    fy_str_release(&sidecar);
+    return rc == 0 ? 0 : fy_ctx(e, "%s", job->out);
+}
+
 int fy_compile_chunk(const fy_compile_job *job, const fy_compile_graphs *g, fy_compiled *out,
                      fy_err *e)
 {
     char key[FY_SHA256_HEX];
     fy_str sidecar = {0};
-    *out = (fy_compiled){0};
-    fy_qnn_sidecar_path(job->out, &sidecar);
-    int rc = sidecar.oom ? fy_nomem(e) : fy_compile_key(job, g, key, e);
-    if (rc == 0 && !is_there(job, key, sidecar.ptr, out))
+    int rc = find(job, g, key, &sidecar, out, e);
+    if (rc == 0 && !out->kept)
         rc = make_binary(job, g, key, sidecar.ptr, out, e);
     fy_str_release(&sidecar);
     return rc == 0 ? 0 : fy_ctx(e, "%s", job->out);

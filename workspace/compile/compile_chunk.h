@@ -28,7 +28,7 @@ typedef struct {
     uint32_t batch[FY_NPU_BATCHES];   /* largest first */
     uint32_t n_graphs, n_cache, n_ctx, kv_bits;
     bool no_sharing; /* each graph keeps weights of its own */
-    int n_threads; /* that encode weights */
+    int n_threads;   /* that encode weights */
 } fy_compile_job;
 
 /* Of a chip of which it is unknown, the least that chips with 16-bit floats have. */
@@ -80,6 +80,9 @@ typedef struct {
     fy_q_loss weights, outputs; /* of fy_q_emitted */
 } fy_compiled;
 
+/* Sets out->kept when the binary that this would make is there. */
+int fy_compile_find(const fy_compile_job *job, const fy_compile_graphs *g, fy_compiled *out,
+                    fy_err *e);
 /* FY_EUNSUPPORTED lists every kind of node that the library refuses; FY_EDEVICE: it crashed, hung
  * or failed. */
 int fy_compile_chunk(const fy_compile_job *job, const fy_compile_graphs *g, fy_compiled *out,

@@ -63,9 +63,9 @@ static fy_qnn_error put_slice(emitter *m, const fy_q_node *n)
     const uint32_t dims[] = {x->rank, 3};
     int32_t ranges[4][3];
     for (uint32_t i = 0; i < x->rank; i++) {
-        const bool columns = i + 1 == x->rank;
-        ranges[i][0] = columns ? (int32_t)n->begin : 0;
-        ranges[i][1] = columns ? (int32_t)n->end : (int32_t)x->dims[i];
+        const bool cut = i == n->axis;
+        ranges[i][0] = cut ? (int32_t)n->begin : 0;
+        ranges[i][1] = cut ? (int32_t)n->end : (int32_t)x->dims[i];
         ranges[i][2] = 1;
     }
     for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++)
@@ -102,6 +102,7 @@ static const struct {
     [FY_Q_LAYER_NORM] = {"LayerNorm", put_norm},
     [FY_Q_SOFTMAX] = {"Softmax", put_softmax},
     [FY_Q_ADD] = {"ElementWiseAdd", NULL},
+    [FY_Q_SUBTRACT] = {"ElementWiseSubtract", NULL},
     [FY_Q_MULTIPLY] = {"ElementWiseMultiply", NULL},
     [FY_Q_NEG] = {"ElementWiseNeg", NULL},
     [FY_Q_GREATER] = {"ElementWiseGreater", NULL},
@@ -110,6 +111,7 @@ static const struct {
     [FY_Q_TANH] = {"Tanh", NULL},
     [FY_Q_GELU] = {"Gelu", NULL},
     [FY_Q_RELU] = {"Relu", NULL},
+    [FY_Q_EXP] = {"ElementWiseExp", NULL},
     [FY_Q_SLICE] = {"StridedSlice", put_slice},
     [FY_Q_CONCAT] = {"Concat", put_concat},
     [FY_Q_TRANSPOSE] = {"Transpose", put_transpose},
@@ -127,7 +129,7 @@ static const char *const casts[FY_Q_PACKED][FY_Q_PACKED] = {
     [FY_Q_F16] = {[FY_Q_F32] = "Cast"},
     [FY_Q_U16] = {[FY_Q_F32] = "Dequantize"},
     [FY_Q_S16] = {[FY_Q_F32] = "Dequantize"},
-    [FY_Q_U8] = {[FY_Q_F32] = "Dequantize"},
+    [FY_Q_U8] = {[FY_Q_F32] = "Dequantize", [FY_Q_F16] = "Dequantize"},
 };
 
 static const char *op_name(const fy_qgraph *g, const fy_q_node *n)

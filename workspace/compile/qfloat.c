@@ -53,7 +53,7 @@ static const fy_q_tensor *in_of(const fy_qfloat *f, const fy_q_node *n, uint32_t
 
 static size_t n_values(const fy_q_tensor *t)
 {
-    return (size_t)fy_q_rows(t) * fy_q_cols(t);
+    return fy_q_elements(t);
 }
 
 /* --- where values lie ------------------------------------------------------------------------- */
@@ -364,11 +364,44 @@ static void product_columns(fy_qfloat *f, const fy_q_node *n, uint32_t begin, ui
     fy_pool_run(f->pool, fy_q_rows(y), 4, product_rows, &j);
 }
 
+/* A product for each token and head, small ones. */
+typedef struct {
+    const float *a, *b;
+    float *y;
+    uint32_t m, k, n;
+} small_products;
+
+static void multiply_small(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const small_products *j = ctx;
+    const size_t k = j->k, n = j->n;
+    (void)thread;
+    for (size_t r = (size_t)begin; r < (size_t)end; r++) { /* rows of all products */
+        const float *a = j->a + r * k, *b = j->b + r / j->m * k * n;
+        float *y = j->y + r * n;
+        memset(y, 0, n * sizeof *y);
+        for (size_t i = 0; i < k; i++) {
+            for (size_t c = 0; c < n; c++)
+                y[c] += a[i] * b[i * n + c];
+        }
+    }
+}
+
 /* Scores of columns that nobody sees stay 0. */
 static void matmul(fy_qfloat *f, const fy_q_node *n)
 {
     const fy_q_tensor *y = out_of(f, n);
     uint32_t begin, end;
+    if (y->rank == 4 && (size_t)y->dims[0] * y->dims[1] > 1) {
+        small_products j = {.a = f->at[n->in[0]],
+                            .b = f->at[n->in[1]],
+                            .y = f->at[n->out],
+                            .m = fy_q_rows(y),
+                            .k = fy_q_cols(in_of(f, n, 0)),
+                            .n = fy_q_cols(y)};
+        fy_pool_run(f->pool, (int64_t)(n_values(y) / j.n), 64, multiply_small, &j);
+        return;
+    }
     if (y->class != FY_QC_SCORE) {
         product_columns(f, n, 0, fy_q_cols(y));
         return;
@@ -387,8 +420,13 @@ static void matmul(fy_qfloat *f, const fy_q_node *n)
 static void rms_norm(fy_qfloat *f, const fy_q_node *n)
 {
     const fy_q_tensor *y = out_of(f, n);
-    const fy_norm norm = {.w = f->at[n->in[1]], .eps = n->eps, .centred = n->op == FY_Q_LAYER_NORM};
-    fy_backend_norm(f->backend, f->at[n->out], f->at[n->in[0]], &norm, fy_q_rows(y), fy_q_cols(y));
+    const bool has_beta = in_of(f, n, 2)->from.slot != FY_T_COUNT;
+    const fy_norm norm = {.w = f->at[n->in[1]],
+                          .bias = has_beta ? f->at[n->in[2]] : NULL,
+                          .eps = n->eps,
+                          .centred = n->op == FY_Q_LAYER_NORM};
+    fy_backend_norm(f->backend, f->at[n->out], f->at[n->in[0]], &norm,
+                    (int64_t)(n_values(y) / fy_q_cols(y)), fy_q_cols(y));
 }
 
 /* A node's rows or values for a thread. */
@@ -472,15 +510,62 @@ static void binary_values(void *ctx, int64_t begin, int64_t end, int thread)
     } else if (j->n->op == FY_Q_MULTIPLY) {
         for (size_t i = (size_t)begin; i < to; i++)
             y[i] = a[i] * b[i * step];
+    } else if (j->n->op == FY_Q_SUBTRACT) {
+        for (size_t i = (size_t)begin; i < to; i++)
+            y[i] = a[i] - b[i * step];
     } else { /* FY_Q_GREATER */
         for (size_t i = (size_t)begin; i < to; i++)
             y[i] = a[i] > b[i * step];
     }
 }
 
+static float combine(fy_q_op op, float a, float b)
+{
+    return op == FY_Q_ADD        ? a + b
+           : op == FY_Q_MULTIPLY ? a * b
+           : op == FY_Q_SUBTRACT ? a - b
+                                 : a > b;
+}
+
+/* How far apart elements of t are along dimension d of a result of rank 4; 0: it has one there. */
+static size_t stride_of(const fy_q_tensor *t, uint32_t d)
+{
+    const uint32_t missing = 4 - t->rank;
+    size_t n = 1;
+    if (d < missing || t->dims[d - missing] == 1)
+        return 0;
+    for (uint32_t i = d - missing + 1; i < t->rank; i++)
+        n *= t->dims[i];
+    return n;
+}
+
+/* Dimensions of 1 are repeated. */
+static void spread_binary(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    const uint32_t *dims = y->dims;
+    size_t step[2][4];
+    float *to = f->at[n->out];
+    for (uint32_t i = 0; i < 8; i++)
+        step[i / 4][i % 4] = stride_of(in_of(f, n, i / 4), i % 4);
+    for (size_t row = 0; row < (size_t)dims[0] * dims[1] * dims[2]; row++) {
+        const size_t at[3] = {row / dims[2] / dims[1], row / dims[2] % dims[1], row % dims[2]};
+        const float *in[2];
+        for (int i = 0; i < 2; i++)
+            in[i] = f->at[n->in[i]] + at[0] * step[i][0] + at[1] * step[i][1] + at[2] * step[i][2];
+        for (uint32_t c = 0; c < dims[3]; c++)
+            *to++ = combine(n->op, in[0][c * step[0][3]], in[1][c * step[1][3]]);
+    }
+}
+
 static void binary(fy_qfloat *f, const fy_q_node *n)
 {
     share j = {f, n};
+    const size_t all = n_values(out_of(f, n)), other = n_values(in_of(f, n, 1));
+    if (n_values(in_of(f, n, 0)) != all || (other != all && other != 1)) {
+        spread_binary(f, n);
+        return;
+    }
     fy_pool_run(f->pool, (int64_t)n_values(out_of(f, n)), VALUES, binary_values, &j);
 }
 
@@ -503,6 +588,7 @@ static void unary_values(void *ctx, int64_t begin, int64_t end, int thread)
         y[i] = op == FY_Q_SIGMOID ? 1 / (1 + fy_exp(-x[i]))
                : op == FY_Q_TANH  ? tanhf(x[i])
                : op == FY_Q_NEG   ? -x[i]
+               : op == FY_Q_EXP   ? fy_exp(x[i])
                : op == FY_Q_RELU  ? (x[i] > 0 ? x[i] : 0)
                                   : x[i];
     if (op == FY_Q_GELU)
@@ -517,23 +603,31 @@ static void unary(fy_qfloat *f, const fy_q_node *n)
 
 /* --- layout ----------------------------------------------------------------------------------- */
 
+/* Elements before an axis: runs that lie apart. */
+static size_t n_runs(const fy_q_tensor *t, uint32_t axis)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < axis; i++)
+        n *= t->dims[i];
+    return n;
+}
+
 static void slice(fy_qfloat *f, const fy_q_node *n)
 {
-    const fy_q_tensor *y = out_of(f, n);
-    const uint32_t rows = fy_q_rows(y), cols = fy_q_cols(y), from = fy_q_cols(in_of(f, n, 0));
-    for (uint32_t r = 0; r < rows; r++)
-        memcpy(f->at[n->out] + (size_t)r * cols, f->at[n->in[0]] + (size_t)r * from + n->begin,
-               cols * sizeof(float));
+    const fy_q_tensor *x = in_of(f, n, 0), *y = out_of(f, n);
+    const size_t runs = n_runs(y, n->axis), run = n_values(y) / runs, from = n_values(x) / runs,
+                 skip = from / x->dims[n->axis] * n->begin;
+    for (size_t r = 0; r < runs; r++)
+        memcpy(f->at[n->out] + r * run, f->at[n->in[0]] + r * from + skip, run * sizeof(float));
 }
 
 static void concat(fy_qfloat *f, const fy_q_node *n)
 {
-    const fy_q_tensor *y = out_of(f, n);
-    const uint32_t rows = n->axis == 3 ? fy_q_rows(y) : 1;
+    const size_t runs = n_runs(out_of(f, n), n->axis);
     float *to = f->at[n->out];
-    for (uint32_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < runs; r++) {
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const size_t each = n_values(in_of(f, n, i)) / rows;
+            const size_t each = n_values(in_of(f, n, i)) / runs;
             memcpy(to, f->at[n->in[i]] + r * each, each * sizeof(float));
             to += each;
         }
@@ -559,13 +653,14 @@ static void copy(fy_qfloat *f, const fy_q_node *n)
 /* --- the graph -------------------------------------------------------------------------------- */
 
 static void (*const compute[FY_Q_OP_COUNT])(fy_qfloat *, const fy_q_node *) = {
-    [FY_Q_CONV] = conv,           [FY_Q_MATMUL] = matmul,       [FY_Q_RMS_NORM] = rms_norm,
-    [FY_Q_LAYER_NORM] = rms_norm, [FY_Q_SOFTMAX] = softmax,     [FY_Q_ADD] = binary,
-    [FY_Q_MULTIPLY] = binary,     [FY_Q_NEG] = unary,           [FY_Q_GREATER] = binary,
-    [FY_Q_SELECT] = pick,         [FY_Q_SIGMOID] = unary,       [FY_Q_TANH] = unary,
-    [FY_Q_GELU] = unary,          [FY_Q_RELU] = unary,          [FY_Q_SLICE] = slice,
-    [FY_Q_CONCAT] = concat,       [FY_Q_TRANSPOSE] = transpose, [FY_Q_RESHAPE] = copy,
-    [FY_Q_CAST] = copy,           [FY_Q_ROPE] = rope,
+    [FY_Q_CONV] = conv,           [FY_Q_MATMUL] = matmul,   [FY_Q_RMS_NORM] = rms_norm,
+    [FY_Q_LAYER_NORM] = rms_norm, [FY_Q_SOFTMAX] = softmax, [FY_Q_ADD] = binary,
+    [FY_Q_SUBTRACT] = binary,     [FY_Q_EXP] = unary,       [FY_Q_MULTIPLY] = binary,
+    [FY_Q_NEG] = unary,           [FY_Q_GREATER] = binary,  [FY_Q_SELECT] = pick,
+    [FY_Q_SIGMOID] = unary,       [FY_Q_TANH] = unary,      [FY_Q_GELU] = unary,
+    [FY_Q_RELU] = unary,          [FY_Q_SLICE] = slice,     [FY_Q_CONCAT] = concat,
+    [FY_Q_TRANSPOSE] = transpose, [FY_Q_RESHAPE] = copy,    [FY_Q_CAST] = copy,
+    [FY_Q_ROPE] = rope,
 };
 
 static void read_masks(fy_qfloat *f)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/chunk_info.h"
+#include "arch/graph_io.h"
 #include "base/process.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -89,7 +89,7 @@ static int check_borders(const char *what, const uint32_t *ends, uint32_t n, uin
     return 0;
 }
 
-static int check_graphs(const fy_cut *cut, fy_err *e)
+static int check_graphs(const fy_cut *cut, const fy_hparams *hp, fy_err *e)
 {
     if (cut->n_batches == 0)
         return fy_fail(e, FY_EARG, "no batch sizes, expected at least one");
@@ -99,6 +99,10 @@ static int check_graphs(const fy_cut *cut, fy_err *e)
                            "batch size %u, expected sizes of at least 1, each once, largest first",
                            cut->batch[i]);
     }
+    if (fy_graph_has_states(hp) && cut->batch[0] > FY_STATE_BATCH_MAX)
+        return fy_fail(e, FY_EARG,
+                       "batch size %u, but a graph of a model with states has %d tokens at most",
+                       cut->batch[0], FY_STATE_BATCH_MAX);
     return cut->n_ctx > cut->batch[0]
                ? 0
                : fy_fail(e, FY_EARG,
@@ -111,7 +115,7 @@ static int resolve_borders(job *j, fy_err *e)
 {
     const fy_hparams *hp = j->source.hp;
     fy_cut *cut = &j->cut;
-    if (check_graphs(cut, e) != 0 ||
+    if (check_graphs(cut, hp, e) != 0 ||
         check_borders("layers", cut->end_layer, cut->n_chunks, hp->n_layer, e) != 0 ||
         check_borders("tokens", cut->end_token, cut->n_heads, hp->n_vocab, e) != 0)
         return -1;
@@ -391,9 +395,10 @@ static int write_all(job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
         return -1;
     int rc = make_dirs(j, e);
     if (rc == 0)
-        rc = fy_identity_program(&identity, e);
+        rc = fy_identity_program(&identity, FY_IDENTITY_HERE, e);
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(j->source.gguf); i++)
-        rc = fy_identity_file(&identity, "source", fy_gguf_file_path(j->source.gguf, i), e);
+        rc = fy_identity_file(&identity, FY_IDENTITY_HERE, "source",
+                              fy_gguf_file_path(j->source.gguf, i), e);
     const fy_span same = {identity.ptr, identity.len};
     for (size_t i = 0; rc == 0 && i < j->n_outs; i++) {
         if (!j->outs[i].there)
@@ -467,13 +472,6 @@ static const fy_opt opts[] = {
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
-
-/* On the command line, not by a setting that is there for every call. */
-static bool is_given(const void *field)
-{
-    const char *source = fy_option_source(field);
-    return source != NULL && strcmp(source, "command line") == 0;
-}
 
 /* --- cutting ---------------------------------------------------------------------------------- */
 
@@ -550,7 +548,8 @@ static int cut_evenly(chunk_job *j, const options *o, fy_err *e)
         return fy_fail(e, FY_EARG,
                        "for which chip? --soc NAME ('ferry plan --list-socs' has the names); or "
                        "into how many chunks? --chunks N");
-    if (is_given(&o->plan.recipe) || is_given(&o->plan.kv_bits) || is_given(&o->plan.memory))
+    if (fy_plan_is_given(&o->plan.recipe) || fy_plan_is_given(&o->plan.kv_bits) ||
+        fy_plan_is_given(&o->plan.memory))
         return fy_fail(e, FY_EARG,
                        "--recipe, --kv-bits and --memory are for a plan: they go with --soc");
     j->cut.n_chunks = j->params.n_chunks;
@@ -562,7 +561,7 @@ static int decide(chunk_job *j, const char *model, const options *o, fy_err *e)
 {
     if (fy_npu_options_check(&o->plan, e) != 0 || read_model(j, model, e) != 0 ||
         fy_plan_data_open(&j->data, &o->plan, e) != 0 ||
-        fy_plan_params_of(&j->data, &o->plan, &j->params, e) != 0)
+        fy_plan_params_of(&j->data, &o->plan, &j->model.hp, &j->params, e) != 0)
         return -1;
     if (j->params.n_ctx == 0)
         j->params.n_ctx = fy_npu_default_ctx(&j->model.hp);
@@ -601,7 +600,8 @@ static int join(const char *dir, const options *o, fy_pool *pool, fy_err *e)
 {
     const double begin = fy_now_s();
     fy_progress progress;
-    if (is_given(&o->plan.soc) || is_given(&o->plan.htp_arch) || is_given(&o->plan.n_chunks))
+    if (fy_plan_is_given(&o->plan.soc) || fy_plan_is_given(&o->plan.htp_arch) ||
+        fy_plan_is_given(&o->plan.n_chunks))
         return fy_fail(e, FY_EARG,
                        "--join takes the chunks as they are: neither --soc nor --chunks");
     fy_show_begin(&progress, "joining", 0);

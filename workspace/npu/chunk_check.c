@@ -64,7 +64,8 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk
         for (uint32_t l = per_layer ? info->first_layer : 0; l < (per_layer ? info->end_layer : 1);
              l++) {
             fy_row_name(row->gguf, l, name);
-            if (fy_gguf_tensor_find(g, name) == NULL)
+            if ((!per_layer || fy_row_is_in_layer(&m->hp, row, l)) &&
+                fy_gguf_tensor_find(g, name) == NULL)
                 return fy_fail(e, FY_EVERIFY, "'%s' is missing", name);
         }
     }

@@ -281,11 +281,11 @@ static int check_out(const job *j, const char *out, fy_err *e)
 
 static int identify(const job *j, fy_str *out, fy_err *e)
 {
-    int rc = fy_identity_program(out, e);
+    int rc = fy_identity_program(out, FY_IDENTITY_HERE, e);
     if (rc == 0)
-        rc = fy_identity_file(out, "chunk", fy_gguf_path(j->model.weights), e);
+        rc = fy_identity_file(out, FY_IDENTITY_HERE, "chunk", fy_gguf_path(j->model.weights), e);
     for (size_t i = 0; rc == 0 && i < j->model.n_chunks; i++)
-        rc = fy_identity_file(out, "chunk", fy_gguf_path(j->model.chunk[i].gguf), e);
+        rc = fy_identity_file(out, FY_IDENTITY_HERE, "chunk", fy_gguf_path(j->model.chunk[i].gguf), e);
     return rc;
 }
 

@@ -516,7 +516,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (rc == 0)
         rc = fy_plan_model_open(&w.model, o->hub != NULL ? o->hub : args[0], e);
     if (rc == 0)
-        rc = fy_plan_params_of(&w.data, &o->plan, &p, e);
+        rc = fy_plan_params_of(&w.data, &o->plan, &w.model.npu.hp, &p, e);
     if (rc == 0) {
         p.n_layers = (uint32_t)o->n_layers;
         rc = o->what_if != NULL ? what_if(&w, &p, o, e) : plan_one(&w, &p, o, e);

@@ -33,25 +33,35 @@ static void put(fy_npu_model *m, const fy_npu_tensor *t)
     m->file_bytes += t->file_bytes; /* a reader has found all of it in one file */
 }
 
+/* RWKV's matrices of low rank stay floats in files, and are matrices like others for an NPU. */
+static bool is_low_rank(fy_slot slot)
+{
+    return slot == FY_T_MIX_W1 || slot == FY_T_MIX_W2 || slot == FY_T_MIX_DECAY_1 ||
+           slot == FY_T_MIX_DECAY_2 || slot == FY_T_MIX_ICLR_1 || slot == FY_T_MIX_ICLR_2 ||
+           slot == FY_T_MIX_VALUE_1 || slot == FY_T_MIX_VALUE_2 || slot == FY_T_MIX_GATE_1 ||
+           slot == FY_T_MIX_GATE_2;
+}
+
 /* One of the family's tensors; of one that holds several matrices each of them: a recipe may give
  * them different types. */
 static void put_tensor(fy_npu_model *m, const fy_tensor_row *row, uint32_t layer,
                        const fy_gguf_tensor *t)
 {
-    const bool matrix = (row->flags & FY_ROW_MATRIX) != 0;
+    const bool matrix = (row->flags & FY_ROW_MATRIX) != 0 || is_low_rank(row->slot);
     const fy_fused_row *fused = fused_row(row->slot);
     fy_npu_tensor one = {.slot = row->slot,
                          .layer = layer,
                          .per_layer = fy_row_is_layer(row),
                          .matrix = matrix,
-                         .n_out = t->ne[1],
+                         .n_out = t->ne[1] * t->ne[2] * t->ne[3], /* counted by the reader */
                          .n_in = t->ne[0],
                          .file_bytes = t->bytes};
     if (fused == NULL) {
         put(m, &one);
         return;
     }
-    const uint64_t n_rows = matrix ? t->ne[1] : t->ne[0];
+    const uint64_t n_rows = matrix ? one.n_out : one.n_out * one.n_in;
+    one.n_out = matrix ? one.n_out : 1;
     for (int p = 0; p < FY_FUSED_PARTS && fused->parts[p].rows != FY_D_END; p++) {
         const uint64_t n = fy_dim_of(&m->hp, fused->parts[p].rows);
         one.slot = fused->parts[p].slot;
@@ -69,8 +79,15 @@ static int take_row(fy_npu_model *m, const fy_gguf *g, const fy_tensor_row *row,
 {
     char name[FY_ROW_NAME_BYTES];
     uint64_t ne[FY_GGUF_MAX_DIMS];
+    if (fy_row_is_layer(row) && !fy_row_is_in_layer(&m->hp, row, layer))
+        return 0;
     fy_row_name(row->gguf, layer, name);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(g, name);
+    if (t == NULL && row->slot == FY_T_FFN_DOWN &&
+        fy_gguf_tensor_find(g, "blk.0.ffn_down_t.weight") != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the down matrices are stored transposed (ffn_down_t), which graphs do not "
+                       "have; convert without --transpose-down");
     if (t == NULL)
         return (row->flags & FY_ROW_OPTIONAL) || !fy_row_is_there(&m->hp, row)
                    ? 0
@@ -171,7 +188,8 @@ int fy_npu_model_of(fy_npu_model *m, const fy_gguf *header, fy_err *e)
     for (uint32_t l = 0; rc == 0 && l < made.hp.n_layer; l++) {
         const size_t first = made.n_tensors;
         rc = take_rows(&made, header, true, l, &n_taken, e);
-        rc = rc == 0 ? check_layer(&made, first, l, e) : -1;
+        if (rc == 0 && !fy_graph_has_states(&made.hp))
+            rc = check_layer(&made, first, l, e);
     }
     if (rc == 0 && n_taken != fy_gguf_n_tensors(header))
         rc = name_unknown(&made, header, e);
@@ -344,7 +362,8 @@ static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_chunk_info
                             .n_batch = c->params->batch[0],
                             .n_cache = c->n_cache,
                             .n_ctx = c->params->n_ctx,
-                            .kv_bytes = c->params->kv_bits / 8};
+                            .kv_bytes =
+                                fy_graph_has_states(&c->model->hp) ? 2 : c->params->kv_bits / 8};
 }
 
 static uint64_t once_io(fy_npu_counter *c, uint32_t first, uint32_t end)
@@ -368,6 +387,11 @@ static uint64_t once_io(fy_npu_counter *c, uint32_t first, uint32_t end)
  * feed-forward network (gate, up and their product). */
 static uint64_t layer_scratch(const fy_hparams *hp, const fy_npu_params *p)
 {
+    /* of RWKV some ten vectors as wide as the model, and the matrices of a token's state */
+    if (fy_graph_has_states(hp))
+        return fy_npu_add(fy_npu_mul((uint64_t)p->batch[0] * ACT_BYTES,
+                                     10 * (uint64_t)hp->n_embd + 2 * (uint64_t)hp->n_ff),
+                          4 * (uint64_t)ACT_BYTES * hp->n_embd * hp->wkv_head);
     const uint64_t rows = fy_dim_of(hp, FY_D_QKV) + fy_dim_of(hp, FY_D_QV);
     const uint64_t attention = fy_npu_add(rows, fy_npu_mul(hp->n_head, p->n_ctx));
     const uint64_t ff = 3 * (uint64_t)hp->n_ff;

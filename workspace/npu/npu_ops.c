@@ -8,7 +8,8 @@
 /* Of what SDK 2.51 makes of decoder layers and heads of many shapes, for SM8650. */
 enum {
     NODE_BYTES = 300,
-    TILE_BYTES = 5, /* of 32 x 32 elements that a node gives */
+    HEADS_BYTES = 400, /* more, of one that computes a matrix for each head (RWKV's recurrence) */
+    TILE_BYTES = 5,    /* of 32 x 32 elements that a node gives */
     CHANNEL_BYTES = 12,
     TILE = 32,
 };
@@ -23,8 +24,11 @@ static uint64_t node_bytes(const fy_qgraph *g)
     uint64_t sum = 0;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const fy_q_tensor *out = &g->tensors[g->nodes[i].out];
-        const uint64_t tiles = fy_npu_mul(tiles_of(fy_q_rows(out)), tiles_of(fy_q_cols(out)));
-        sum = fy_npu_add(sum, fy_npu_add(NODE_BYTES, fy_npu_mul(tiles, TILE_BYTES)));
+        const uint64_t rows = fy_q_elements(out) / fy_q_cols(out);
+        const uint64_t tiles = fy_npu_mul(tiles_of(rows), tiles_of(fy_q_cols(out)));
+        const uint64_t fixed =
+            out->rank == 4 && out->dims[1] > 1 ? NODE_BYTES + HEADS_BYTES : NODE_BYTES;
+        sum = fy_npu_add(sum, fy_npu_add(fixed, fy_npu_mul(tiles, TILE_BYTES)));
     }
     return sum;
 }
@@ -142,6 +146,8 @@ int fy_npu_layer_ops(const fy_npu_counter *c, uint32_t layer, uint64_t *bytes, f
         .kind = FY_CHUNK_LAYERS, .first_layer = layer, .end_layer = layer + 1};
     fy_hparams hp = c->model->hp;
     uint64_t few, heads, kv_heads;
+    if (fy_graph_has_states(&hp)) /* all heads are in one tensor */
+        return compose(c, &hp, &chunk, bytes, e);
     hp.n_head = HEADS;
     hp.n_head_kv = KV_HEADS;
     if (compose(c, &hp, &chunk, &few, e) != 0)

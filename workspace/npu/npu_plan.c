@@ -295,7 +295,8 @@ static void check_floor(const fy_npu_model *m, fy_npu_plan *p)
 {
     const fy_npu_recipe *r = p->params.recipe;
     fy_err why = {0};
-    if (fy_npu_recipe_check(r, p->params.soc, p->params.kv_bits, &why) != 0) {
+    if ((fy_graph_has_states(&m->hp) && fy_npu_recipe_check_states(r, p->params.soc, &why) != 0) ||
+        fy_npu_recipe_check(r, p->params.soc, p->params.kv_bits, &why) != 0) {
         if (broken(p, FY_NPU_LIMIT_FLOOR))
             p->why = why;
         return;

@@ -106,8 +106,9 @@ void fy_npu_recipe_release(fy_npu_recipe *r)
 /* --- names ------------------------------------------------------------------------------------ */
 
 /* GGUF's words, and Llama's own, which ExecuTorch's recipes use. Those of the feed-forward mean the
- * experts' matrices, too. Fused tensors are parted into these. */
-enum { MAX_PARTS = 3 };
+ * experts' matrices, too. Fused tensors are parted into these. RWKV's are those of its files; low_1
+ * and low_2 are the first and the second of all pairs of low rank. */
+enum { MAX_PARTS = 5 };
 static const struct {
     const char *gguf, *llama;
     fy_slot slot[MAX_PARTS];
@@ -122,6 +123,20 @@ static const struct {
     {"ffn_down", "w2", {FY_T_FFN_DOWN, FY_T_FFN_DOWN_EXPS, FY_T_FFN_DOWN_SHEXP}, 3},
     {"ffn_up", "w3", {FY_T_FFN_UP, FY_T_FFN_UP_EXPS, FY_T_FFN_UP_SHEXP}, 3},
     {"output", "head", {FY_T_OUTPUT}, 1},
+    {"time_mix_receptance", NULL, {FY_T_MIX_R}, 1},
+    {"time_mix_key", NULL, {FY_T_MIX_K}, 1},
+    {"time_mix_value", NULL, {FY_T_MIX_V}, 1},
+    {"time_mix_gate", NULL, {FY_T_MIX_G}, 1},
+    {"time_mix_output", NULL, {FY_T_MIX_OUT}, 1},
+    {"time_mix_low_1",
+     NULL,
+     {FY_T_MIX_W1, FY_T_MIX_DECAY_1, FY_T_MIX_ICLR_1, FY_T_MIX_VALUE_1, FY_T_MIX_GATE_1},
+     5},
+    {"time_mix_low_2",
+     NULL,
+     {FY_T_MIX_W2, FY_T_MIX_DECAY_2, FY_T_MIX_ICLR_2, FY_T_MIX_VALUE_2, FY_T_MIX_GATE_2},
+     5},
+    {"channel_mix_receptance", NULL, {FY_T_FFN_R}, 1},
 };
 enum { N_WORDS = sizeof words / sizeof words[0] };
 
@@ -144,7 +159,8 @@ static int refuse_word(fy_span text, fy_err *e)
     return fy_fail(
         e, FY_EFORMAT,
         "unknown word '%s', expected attn_q, attn_k, attn_v, attn_qkv, attn_output, "
-        "ffn_gate, ffn_down, ffn_up, output, or Llama's wq, wk, wv, wo, w1, w2, w3, head",
+        "ffn_gate, ffn_down, ffn_up, output, or Llama's wq, wk, wv, wo, w1, w2, w3, head; of RWKV "
+        "time_mix_receptance, _key, _value, _gate, _output, _low_1, _low_2, channel_mix_receptance",
         shown);
 }
 
@@ -462,6 +478,13 @@ static int check_type(const fy_npu_recipe *r, size_t rule, const fy_soc *soc, fy
     else
         snprintf(where, sizeof where, "%s of rules[%zu]", fy_npu_type_name(t), rule - 1);
     return below_type(r, where, f, soc, e);
+}
+
+int fy_npu_recipe_check_states(const fy_npu_recipe *r, const fy_soc *soc, fy_err *e)
+{
+    if (fy_soc_has(soc, FY_HTP_FP16))
+        return 0;
+    return below(r->name, "states of RWKV", FY_HTP_FP16, soc, "run it on the CPU", e);
 }
 
 int fy_npu_recipe_check(const fy_npu_recipe *r, const fy_soc *soc, uint32_t kv_bits, fy_err *e)

@@ -91,6 +91,8 @@ typedef enum {
 } fy_htp_feature;
 bool fy_soc_has(const fy_soc *s, fy_htp_feature f);
 
+/* FY_EFIT where the chip cannot compute the states of RWKV, whatever the recipe. */
+int fy_npu_recipe_check_states(const fy_npu_recipe *r, const fy_soc *soc, fy_err *e);
 /* FY_EFIT that names rule, floor and a recipe that the chip can have. kv_bits 0: the recipe's. */
 int fy_npu_recipe_check(const fy_npu_recipe *r, const fy_soc *soc, uint32_t kv_bits, fy_err *e);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/graph_io.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -171,7 +172,37 @@ int fy_npu_options_check(const fy_npu_options *o, fy_err *e)
     return 0;
 }
 
-int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, fy_npu_params *p, fy_err *e)
+bool fy_plan_is_given(const void *field)
+{
+    const char *source = fy_option_source(field);
+    return source != NULL && strcmp(source, "command line") == 0;
+}
+
+/* Each token of a graph with states is a copy of the recurrence: 128 that nobody asked for are 8.
+ */
+static int fit_batches(const fy_npu_options *o, const fy_hparams *hp, fy_npu_params *p, fy_err *e)
+{
+    uint32_t n = 0;
+    if (!fy_graph_has_states(hp))
+        return 0;
+    if (p->batch[0] > FY_STATE_BATCH_MAX && fy_plan_is_given(&o->batch))
+        return fy_fail(
+            e, FY_EARG,
+            "--batch '%s': %u tokens, but a graph of a model with states (RWKV) has %d at "
+            "most: --batch 8,1",
+            o->batch, p->batch[0], FY_STATE_BATCH_MAX);
+    const uint32_t most = p->batch[0] > FY_STATE_BATCH_MAX ? FY_STATE_BATCH : FY_STATE_BATCH_MAX;
+    for (uint32_t i = 0; i < p->n_batches; i++) {
+        const uint32_t size = p->batch[i] < most ? p->batch[i] : most;
+        if (n == 0 || size < p->batch[n - 1])
+            p->batch[n++] = size;
+    }
+    p->n_batches = n;
+    return 0;
+}
+
+int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, const fy_hparams *hp,
+                      fy_npu_params *p, fy_err *e)
 {
     static const uint32_t bits[] = {8, 16};
     *p = (fy_npu_params){
@@ -180,7 +211,7 @@ int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, fy_npu_params *p
         .kv_bits = o->kv_bits >= 0 ? bits[o->kv_bits] : 0,
         .memory_bytes = o->memory != FY_OPT_UNSET_INT ? (uint64_t)o->memory : 0,
     };
-    if (read_batches(o->batch, p, e) != 0)
+    if (read_batches(o->batch, p, e) != 0 || fit_batches(o, hp, p, e) != 0)
         return -1;
     if (o->recipe != NULL && (p->recipe = fy_npu_recipes_find(d->recipes, o->recipe, e)) == NULL)
         return -1;

@@ -72,14 +72,17 @@ typedef struct {
          .min = 1,                                                                                 \
          .max = INT32_MAX,                                                                         \
          .help = "Columns of the attention: cached positions and those of the largest batch; "     \
-                 "without it 2048, or the model's trained context if that is less."},              \
+                 "without it 2048, or the model's trained context if that is less. It means "      \
+                 "nothing to a model with states."},                                               \
         {.group = "Graphs",                                                                        \
          .name = "batch",                                                                          \
          .kind = FY_OPT_STR,                                                                       \
          .arg = "N,...",                                                                           \
          .offset = offsetof(options, field.batch),                                                 \
          .def = "128,1",                                                                           \
-         .help = "Tokens of a call, one graph for each of these numbers."},                        \
+         .help =                                                                                   \
+             "Tokens of a call, one graph for each of these numbers; a model with states (RWKV) "  \
+             "has 16 at most, and without it 16,1."},                                              \
         {.group = "Graphs",                                                                        \
          .name = "recipe",                                                                         \
          .kind = FY_OPT_STR,                                                                       \
@@ -141,9 +144,13 @@ void fy_plan_data_release(fy_plan_data *d);
 /* The chip that the options name; view of d. NULL on failure. */
 const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_npu_options *o, fy_err *e);
 
-/* Batch sizes, context and the rest as far as the options say; no soc. recipe NULL: the chip's
- * default. */
-int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, fy_npu_params *p, fy_err *e);
+/* Batch sizes, context and the rest as far as the options say, for a model of hp; no soc. recipe
+ * NULL: the chip's default. */
+int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, const fy_hparams *hp,
+                      fy_npu_params *p, fy_err *e);
+/* On the command line, not by a setting that is there for every call? field: of a verb's options.
+ */
+bool fy_plan_is_given(const void *field);
 
 /* FY_EFIT: why the plan does not fit, and what would. Always -1. */
 int fy_plan_does_not_fit(const fy_npu_plan *p, const fy_npu_suggestion *s, const fy_npu_model *m,

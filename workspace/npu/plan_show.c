@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/chunk_info.h"
+#include "arch/graph_io.h"
 #include "base/math.h"
 #include "base/str.h"
 
@@ -111,13 +111,19 @@ static void put_recipe(fy_str *out, const fy_plan_view *v)
     fy_str_puts(out, r->name);
     if (strcmp(r->name, r->title) != 0)
         put_quoted(out, r->title);
-    fy_str_printf(out, ", KV cache of %u bit", v->plan->params.kv_bits);
+    if (fy_graph_has_states(&v->model->npu.hp))
+        fy_str_puts(out, ", states and all between the matrices in fp16");
+    else
+        fy_str_printf(out, ", KV cache of %u bit", v->plan->params.kv_bits);
 }
 
 static void put_graphs(fy_str *out, const fy_plan_view *v)
 {
     const fy_npu_params *o = &v->plan->params;
-    fy_str_printf(out, "context %u (%u cached), batches of", o->n_ctx, v->plan->n_cache);
+    if (fy_graph_has_states(&v->model->npu.hp))
+        fy_str_puts(out, "states of one size for any context, batches of");
+    else
+        fy_str_printf(out, "context %u (%u cached), batches of", o->n_ctx, v->plan->n_cache);
     for (uint32_t i = 0; i < o->n_batches; i++)
         fy_str_printf(out, "%s %u", i == 0 ? "" : i + 1 < o->n_batches ? "," : " and", o->batch[i]);
     if (o->n_batches > 1)

@@ -188,15 +188,32 @@ uint32_t fy_q_reshape(fy_q_composer *c, uint32_t x, uint32_t rank)
     return to;
 }
 
-uint32_t fy_q_slice(fy_q_composer *c, uint32_t x, uint32_t begin, uint32_t end)
+uint32_t fy_q_reshape_to(fy_q_composer *c, uint32_t x, uint32_t rank, const uint32_t *dims)
 {
     fy_q_tensor t = fy_q_at(c, x);
-    t.dims[t.rank - 1] = end - begin;
+    t.kind = FY_Q_INNER;
+    t.rank = rank;
+    memcpy(t.dims, dims, rank * sizeof *dims);
+    const uint32_t to = add_tensor(c, c->name, t);
+    FY_Q_ADD_NODE(c, FY_Q_RESHAPE, to, x);
+    return to;
+}
+
+uint32_t fy_q_slice_of(fy_q_composer *c, uint32_t x, uint32_t axis, uint32_t begin, uint32_t end)
+{
+    fy_q_tensor t = fy_q_at(c, x);
+    t.dims[axis] = end - begin;
     const uint32_t to = add_tensor(c, c->name, t);
     fy_q_node *n = FY_Q_ADD_NODE(c, FY_Q_SLICE, to, x);
+    n->axis = axis;
     n->begin = begin;
     n->end = end;
     return to;
+}
+
+uint32_t fy_q_slice(fy_q_composer *c, uint32_t x, uint32_t begin, uint32_t end)
+{
+    return fy_q_slice_of(c, x, fy_q_at(c, x).rank - 1, begin, end);
 }
 
 bool fy_q_has(const fy_q_composer *c, fy_slot slot, uint32_t layer)
@@ -322,8 +339,9 @@ static void border_type(const fy_qgraph *g, fy_io_role role, fy_q_class *class, 
     const bool mask = role == FY_IO_BIAS || role == FY_IO_BIAS_SWA;
     const bool kv = role == FY_IO_KEY_CACHE || role == FY_IO_VALUE_CACHE || role == FY_IO_KEY ||
                     role == FY_IO_VALUE;
+    const bool state = role == FY_IO_STATE || role == FY_IO_STATE_OUT;
     *class = mask ? FY_QC_MASK : kv ? FY_QC_KV : FY_QC_PLAIN;
-    *type = mask ? g->core : kv ? g->kv : FY_Q_F32;
+    *type = mask || state ? g->core : kv ? g->kv : FY_Q_F32;
 }
 
 /* Tensor i is the border's number i. */
@@ -370,12 +388,26 @@ static uint32_t take_in(fy_q_composer *c)
     return fy_q_reshape(c, in, 4);
 }
 
-/* y as the border's tensor wants it. */
-static void give_out(fy_q_composer *c, uint32_t y, fy_io_role role)
+void fy_q_give(fy_q_composer *c, uint32_t y, fy_io_role role)
 {
-    fy_q_name(c, "%s.rows", role == FY_IO_OUT ? "out" : "logits");
+    fy_q_name(c, "%s.rows", fy_q_at(c, c->first[role]).name);
     const uint32_t rows = fy_q_reshape(c, y, 2);
     FY_Q_ADD_NODE(c, FY_Q_CAST, c->first[role], rows);
+}
+
+uint32_t fy_q_take(fy_q_composer *c, fy_io_role role)
+{
+    const fy_q_tensor border = fy_q_at(c, c->first[role]);
+    char name[sizeof c->name], inside[sizeof c->name + 8];
+    fy_q_tensor t = border;
+    memcpy(name, c->name, sizeof name);
+    t.kind = FY_Q_INNER;
+    t.type = c->g->core;
+    snprintf(inside, sizeof inside, "%s.in", name);
+    const uint32_t in = add_tensor(c, inside, t);
+    FY_Q_ADD_NODE(c, FY_Q_CAST, in, c->first[role]);
+    fy_q_name(c, "%s.rows", name);
+    return fy_q_reshape(c, in, 4);
 }
 
 /* cos or sin [B, n/2] as rotation wants it: [1, B, n/2] of RotaryEmbedding, or [1, 1, B, n] of both
@@ -428,6 +460,15 @@ static uint32_t take_mask(fy_q_composer *c, fy_io_role role)
     return seen < c->g->n_ctx ? fy_q_slice(c, rows, 0, seen) : rows;
 }
 
+static void compose_states(fy_q_composer *c)
+{
+    uint32_t x = take_in(c);
+    fy_q_begin_states(c);
+    for (uint32_t l = c->of->chunk->first_layer; l < c->of->chunk->end_layer && !c->failed; l++)
+        x = fy_q_rwkv_layer(c, l, x);
+    fy_q_give(c, x, FY_IO_OUT);
+}
+
 static void compose_layers(fy_q_composer *c)
 {
     uint32_t x = take_in(c);
@@ -437,9 +478,11 @@ static void compose_layers(fy_q_composer *c)
     c->sin[0] = take_table(c, FY_IO_SIN, true);
     c->cos[1] = take_table(c, FY_IO_COS_SWA, false);
     c->sin[1] = take_table(c, FY_IO_SIN_SWA, true);
+    c->cos[2] = take_table(c, FY_IO_COS_Q, false);
+    c->sin[2] = take_table(c, FY_IO_SIN_Q, true);
     for (uint32_t l = c->of->chunk->first_layer; l < c->of->chunk->end_layer && !c->failed; l++)
         x = fy_q_layer(c, l, x);
-    give_out(c, x, FY_IO_OUT);
+    fy_q_give(c, x, FY_IO_OUT);
 }
 
 static void compose_head(fy_q_composer *c)
@@ -453,7 +496,7 @@ static void compose_head(fy_q_composer *c)
                            .n = c->of->chunk->end_token - c->of->chunk->first_token,
                            .scale = 1};
     fy_q_name(c, "logits.%u", c->of->chunk->first_token);
-    give_out(c, fy_q_product(c, h, &l), FY_IO_LOGITS);
+    fy_q_give(c, fy_q_product(c, h, &l), FY_IO_LOGITS);
 }
 
 /* --- the graph -------------------------------------------------------------------------------- */
@@ -463,17 +506,18 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
     const fy_npu_recipe *r = of->recipe;
     const uint32_t kv_bits = of->kv_bits != 0 ? of->kv_bits : r->kv_bits;
     const char *refused = fy_cut_refusal(of->hp);
-    const bool floats = r->float_core;
+    const bool states = fy_graph_has_states(of->hp);
+    const bool floats = r->float_core || states; /* states and decays want them */
     *g = (fy_qgraph){.n_batch = of->n_batch,
                      .n_cache = of->n_cache,
                      .n_ctx = of->n_ctx,
                      .core = floats ? FY_Q_F16 : FY_Q_U16,
-                     .kv = kv_bits == 8 ? FY_Q_U8
-                           : floats     ? FY_Q_F16
-                                        : FY_Q_S16};
+                     .kv = kv_bits == 8 && !states ? FY_Q_U8
+                           : floats                ? FY_Q_F16
+                                                   : FY_Q_S16};
     if (refused != NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "%s", refused);
-    if (floats && kv_bits == 8)
+    if (floats && kv_bits == 8 && !states)
         return fy_fail(e, FY_EFIT,
                        "recipe %s: attention in 16-bit floats has a cache of 16 bits, found 8",
                        r->name);
@@ -483,6 +527,9 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
                        "a graph of %u tokens and a cache of %u, expected at least 1 of each, and "
                        "together at most the context, %u",
                        of->n_batch, of->n_cache, of->n_ctx);
+    if (states && of->n_batch > FY_STATE_BATCH_MAX)
+        return fy_fail(e, FY_EARG, "a graph of %u tokens with states, expected at most %d",
+                       of->n_batch, FY_STATE_BATCH_MAX);
     fy_q_composer c = {.g = g,
                        .of = of,
                        .io = {.hp = of->hp,
@@ -490,15 +537,20 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
                               .n_batch = of->n_batch,
                               .n_cache = of->n_cache,
                               .n_ctx = of->n_ctx,
-                              .kv_bytes = kv_bits / 8},
+                              .kv_bytes = states ? 2 : kv_bits / 8},
                        .e = e,
                        .hadamard = FY_Q_NONE,
                        .cap = FY_Q_NONE,
                        .threshold = FY_Q_NONE,
-                       .zero = FY_Q_NONE};
+                       .zero = FY_Q_NONE,
+                       .token_mask = FY_Q_NONE,
+                       .token_last = FY_Q_NONE,
+                       .v_first = FY_Q_NONE};
     add_borders(&c);
     if (!c.failed && of->chunk->kind == FY_CHUNK_HEAD)
         compose_head(&c);
+    else if (!c.failed && states)
+        compose_states(&c);
     else if (!c.failed)
         compose_layers(&c);
     if (!c.failed)

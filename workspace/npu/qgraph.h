@@ -6,10 +6,10 @@
  *     fy_qgraph_compose(&g, &of, e)
  *     fy_qgraph_release(&g)
  *
- * Everything inside is [1, 1, rows, columns] with a row for each token; the borders are those of
- * arch/graph_io.h, rank 2. A graph of another batch size of the same chunk has the same static
- * tensors, names and ranges: that is what lets a context share weights, and what lets all batch
- * sizes share one set of ranges.
+ * Everything inside is [1, 1, rows, columns] with a row for each token, but for RWKV's recurrence,
+ * which is [tokens, heads, rows, columns]; the borders are those of arch/graph_io.h, rank 2. A
+ * graph of another batch size of the same chunk has the same static tensors, names and ranges: that
+ * is what lets a context share weights, and what lets all batch sizes share one set of ranges.
  *
  * What differs from the decoder (model/decoder.h) while the result is the same:
  *
@@ -48,7 +48,7 @@ typedef enum {
 
 /* What the values are, which decides their encoding in a fixed type. */
 typedef enum {
-    FY_QC_PLAIN,   /* floats at a border: no encoding */
+    FY_QC_PLAIN,   /* floats that no matrix reads, at a border or in RWKV's core: no encoding */
     FY_QC_ACT,     /* an activation: calibrated */
     FY_QC_TABLE,   /* cos and sin: symmetric, calibrated */
     FY_QC_MASK,    /* the mask: 0 shows, the lowest code hides */
@@ -75,7 +75,9 @@ typedef struct {
     /* The rows of each head of head_dim rows are reordered: output row half * n_rot/2 + j is row
      * 2j + half of the model. */
     bool halves;
-    float scale; /* multiplies all of it */
+    float scale;  /* multiplies all of it */
+    float plus;   /* is added then, to a vector */
+    bool neg_exp; /* elements are -exp(of the model's) */
     float value;
     /* A FY_QC_BIAS: slot's vector (it may be unbound: zeros) + rows of `matrix` . beta, where the
      * norm before it has a beta; FY_T_COUNT: it has none. */
@@ -121,16 +123,24 @@ static inline uint32_t fy_q_cols(const fy_q_tensor *t)
 {
     return t->dims[t->rank - 1];
 }
+static inline size_t fy_q_elements(const fy_q_tensor *t)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < t->rank; i++)
+        n *= t->dims[i];
+    return n;
+}
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
 typedef enum {
     FY_Q_CONV,     /* x [B, in], matrix, optional bias: y [B, out] */
-    FY_Q_MATMUL,   /* a [m, k], b [k, n] */
+    FY_Q_MATMUL,   /* a [m, k], b [k, n], for each token and head */
     FY_Q_RMS_NORM, /* x, gamma, beta (zeros): each row; eps */
     FY_Q_LAYER_NORM,
     FY_Q_SOFTMAX, /* of each row */
-    FY_Q_ADD,     /* a, b of one shape, or b FY_QC_CONST */
+    FY_Q_ADD,     /* a, b of one shape, or b FY_QC_CONST; of RWKV dimensions of 1 are repeated */
+    FY_Q_SUBTRACT,
     FY_Q_MULTIPLY,
     FY_Q_NEG,
     FY_Q_GREATER, /* a > b: FY_Q_BOOL */
@@ -139,10 +149,11 @@ typedef enum {
     FY_Q_TANH,
     FY_Q_GELU, /* `act` says which of its forms the model means; QNN has the one by erf */
     FY_Q_RELU,
-    FY_Q_SLICE,     /* columns [begin, end) */
-    FY_Q_CONCAT,    /* along `axis`: 2 rows, 3 columns */
+    FY_Q_EXP,
+    FY_Q_SLICE,     /* [begin, end) along `axis`: 0 tokens of heads, 2 rows, the last one columns */
+    FY_Q_CONCAT,    /* along `axis`: the same */
     FY_Q_TRANSPOSE, /* rows and columns */
-    FY_Q_RESHAPE,   /* to another rank: rows and columns stay */
+    FY_Q_RESHAPE,   /* to other dimensions; elements stay where they are */
     FY_Q_CAST,      /* to another type, or another encoding of the same values */
     FY_Q_ROPE,      /* x [1, 1, B, n], cos and sin [1, B, n/2]: rotated by halves */
     FY_Q_OP_COUNT,

@@ -11,11 +11,16 @@ typedef struct {
     fy_graph_shape io;
     fy_err *e;
     bool failed;
-    uint32_t first[FY_IO_VALUE + 1];  /* number of the first border tensor of a role; FY_Q_NONE */
-    uint32_t mask[2], cos[2], sin[2]; /* ready for a layer: [1] with the window's own; FY_Q_NONE */
+    uint32_t first[FY_IO_COUNT]; /* number of the first border tensor of a role; FY_Q_NONE */
+    uint32_t mask[2];            /* ready for a layer: [1] with the window's own; FY_Q_NONE */
+    uint32_t cos[3], sin[3];     /* the same; [2] of queries that have their own */
     uint32_t hadamard, cap, threshold, zero; /* statics that all layers share; FY_Q_NONE until they
                                                 are needed */
-    char name[64];                           /* of what is made next: fy_q_name */
+    /* of layers with states: [1, 1, B, 1] and [1, 1, 1, B], FY_Q_NONE where there is no padding;
+     * values of the first layer; and statics that all layers share */
+    uint32_t token_mask, token_last, v_first;
+    uint32_t rate, half, ones, unit, zeros;
+    char name[64]; /* of what is made next: fy_q_name */
 } fy_q_composer;
 
 /* What a matrix reads: a tensor, and the beta of the layer norm that made it, which is still to be
@@ -65,6 +70,10 @@ fy_q_tensor fy_q_at(const fy_q_composer *c, uint32_t t);
 uint32_t fy_q_cast(fy_q_composer *c, uint32_t x, fy_q_type type);
 /* x with another rank, rows and columns as they are; named as c->name. */
 uint32_t fy_q_reshape(fy_q_composer *c, uint32_t x, uint32_t rank);
+/* x in dimensions that rank and elements fit; named as c->name. */
+uint32_t fy_q_reshape_to(fy_q_composer *c, uint32_t x, uint32_t rank, const uint32_t *dims);
+/* [begin, end) of x along an axis, in its range; named as c->name. */
+uint32_t fy_q_slice_of(fy_q_composer *c, uint32_t x, uint32_t axis, uint32_t begin, uint32_t end);
 /* Columns [begin, end) of x, in its range; named as c->name. */
 uint32_t fy_q_slice(fy_q_composer *c, uint32_t x, uint32_t begin, uint32_t end);
 /* y = matrix x + bias, named as c->name. */
@@ -75,11 +84,18 @@ fy_q_norm_vectors fy_q_norm_of(fy_q_composer *c, uint32_t n, const fy_q_static *
  * such norm. scale multiplies the gamma. */
 fy_q_stream fy_q_norm(fy_q_composer *c, uint32_t x, fy_slot gamma, fy_slot beta, uint32_t layer,
                       const char *name, float scale);
+/* A border tensor of f32 [rows, cols], inside; named as c->name. */
+uint32_t fy_q_take(fy_q_composer *c, fy_io_role role);
+/* y, inside, as the border's tensor of f32 wants it. */
+void fy_q_give(fy_q_composer *c, uint32_t y, fy_io_role role);
 uint32_t fy_q_matrix(fy_q_composer *c, const char *name, uint32_t n_in, const fy_q_static *from);
 bool fy_q_has(const fy_q_composer *c, fy_slot slot, uint32_t layer);
 
 /* qgraph_layer.c: the residual stream after the layer. */
 uint32_t fy_q_layer(fy_q_composer *c, uint32_t layer, uint32_t x);
+/* qgraph_rwkv.c: the same of RWKV; and what its layers share. */
+void fy_q_begin_states(fy_q_composer *c);
+uint32_t fy_q_rwkv_layer(fy_q_composer *c, uint32_t layer, uint32_t x);
 /* The last matrix of a block and its post norm, times residual_scale. */
 uint32_t fy_q_branch(fy_q_composer *c, uint32_t layer, fy_slot slot, fy_slot bias, fy_slot post,
                      const char *matrix, uint32_t x);

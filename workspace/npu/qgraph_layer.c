@@ -10,7 +10,8 @@ typedef struct {
     const fy_hparams *hp;
     uint32_t layer, window; /* window: which mask and tables, 0 or 1 */
     bool rotates;
-    float key_scale; /* what keys carry: scale of attention, 1 / softcap */
+    bool norm_rotated; /* norms of heads come after the rotation */
+    float key_scale;   /* what keys carry: scale of attention, 1 / softcap */
 } block;
 
 static block block_of(fy_q_composer *c, uint32_t layer)
@@ -21,6 +22,7 @@ static block block_of(fy_q_composer *c, uint32_t layer)
                    .layer = layer,
                    .window = fy_layer_has_window(hp, layer),
                    .rotates = fy_layer_rotates(hp, layer),
+                   .norm_rotated = c->of->family->norm_rotated,
                    .key_scale = fy_npu_key_scale(hp)};
 }
 
@@ -85,7 +87,7 @@ static uint32_t project_rows(const block *b, const projection *p, fy_q_stream x,
     return fy_q_product(c, x, &l);
 }
 
-/* out[n_heads]: [B, head_dim] each, normed, not yet rotated. */
+/* out[n_heads]: [B, head_dim] each, not yet rotated; normed unless the norm comes later. */
 static void project_heads(const block *b, const projection *p, fy_q_stream x, uint32_t *out)
 {
     fy_q_composer *c = b->c;
@@ -102,16 +104,25 @@ static void project_heads(const block *b, const projection *p, fy_q_stream x, ui
         }
         return;
     }
+    const bool now = normed && !b->norm_rotated;
     fy_q_norm_vectors v = {FY_Q_NONE, FY_Q_NONE};
-    if (normed)
+    if (now)
         v = norm_of_heads(b, p, p->head_dim);
     for (uint32_t h = 0; h < p->n_heads; h++) {
         out[h] = project_rows(b, p, x, h * p->head_dim, p->head_dim, h);
-        if (!normed)
+        if (!now)
             continue;
         fy_q_name(c, "L%u.%s%u.norm", b->layer, p->short_name, h);
         out[h] = norm_heads(b, out[h], p->head_dim, v);
     }
+}
+
+/* The norm of its heads where that comes after the rotation. */
+static fy_q_norm_vectors late_norm(const block *b, const projection *p)
+{
+    return b->norm_rotated && fy_q_has(b->c, p->norm, b->layer)
+               ? norm_of_heads(b, p, p->head_dim)
+               : (fy_q_norm_vectors){FY_Q_NONE, FY_Q_NONE};
 }
 
 /* --- rotation --------------------------------------------------------------------------------- */
@@ -124,11 +135,15 @@ static uint32_t rotated(fy_q_composer *c, const char *name, uint32_t range, uint
 }
 
 /* x cos + (the other half, the first negative) sin. range: of the result; FY_Q_NONE: its own. */
-static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *name)
+static uint32_t turn(const block *b, const projection *p, uint32_t x, uint32_t range,
+                     const char *name)
 {
     fy_q_composer *c = b->c;
     const uint32_t n = b->hp->n_rot, rows = c->g->n_batch;
-    const uint32_t which = b->window && c->cos[1] != FY_Q_NONE;
+    const bool query = p->slot == FY_T_ATTN_Q;
+    const uint32_t which = query && c->cos[2] != FY_Q_NONE       ? 2
+                           : b->window && c->cos[1] != FY_Q_NONE ? 1
+                                                                 : 0;
     const uint32_t cos = c->cos[which], sin = c->sin[which];
     uint32_t part[3];
     if (!c->of->rope_nodes) {
@@ -178,26 +193,31 @@ static uint32_t spread(const block *b, uint32_t x, const char *name)
     return y;
 }
 
-/* A query or key where it stands. */
-static uint32_t rotate(const block *b, uint32_t x, const char *short_name, uint32_t head)
+/* A query or key where it stands. late: of its norm, if that comes after the rotation. */
+static uint32_t rotate(const block *b, const projection *p, uint32_t x, uint32_t head,
+                       fy_q_norm_vectors late)
 {
     fy_q_composer *c = b->c;
     const uint32_t n = b->hp->n_rot, width = b->hp->head_dim;
     char name[32];
-    fy_q_name(c, "L%u.%s%u", b->layer, short_name, head);
+    fy_q_name(c, "L%u.%s%u", b->layer, p->short_name, head);
     memcpy(name, c->name, sizeof name);
     name[sizeof name - 1] = '\0';
     if (b->rotates && n == width) {
-        x = turn(b, x, FY_Q_NONE, name);
+        x = turn(b, p, x, FY_Q_NONE, name);
     } else if (b->rotates) {
         const uint32_t range = fy_q_at(c, x).range;
         fy_q_name(c, "%s.first", name);
         const uint32_t first = fy_q_slice(c, x, 0, n);
         fy_q_name(c, "%s.rest", name);
-        const uint32_t rest = fy_q_slice(c, x, n, width), turned = turn(b, first, range, name);
+        const uint32_t rest = fy_q_slice(c, x, n, width), turned = turn(b, p, first, range, name);
         fy_q_name(c, "%s.joined", name);
         x = fy_q_inner(c, FY_QC_ACT, c->g->core, c->g->n_batch, width, range);
         FY_Q_ADD_NODE(c, FY_Q_CONCAT, x, turned, rest)->axis = 3;
+    }
+    if (late.gamma != FY_Q_NONE) {
+        fy_q_name(c, "%s.norm", name);
+        x = norm_heads(b, x, width, late);
     }
     return spreads(b) ? spread(b, x, name) : x;
 }
@@ -318,15 +338,17 @@ static uint32_t attention(const block *b, fy_q_stream x)
                            .scale = 1};
     project_heads(b, &pk, x, k);
     project_heads(b, &pv, x, v);
+    const fy_q_norm_vectors late_k = late_norm(b, &pk), late_q = late_norm(b, &pq);
     for (uint32_t j = 0; j < hp->n_head_kv && !c->failed; j++) {
-        k[j] = extend_cache(b, rotate(b, k[j], "k", j), j, true);
+        k[j] = extend_cache(b, rotate(b, &pk, k[j], j, late_k), j, true);
         v[j] = extend_cache(b, v[j], j, false);
     }
     project_heads(b, &pq, x, heads);
     fy_q_name(c, "L%u.y", b->layer);
     const uint32_t range = fy_q_range(c, FY_QC_ACT);
     for (uint32_t h = 0; h < hp->n_head && !c->failed; h++)
-        heads[h] = attend(b, h, rotate(b, heads[h], "q", h), k[h / group], v[h / group], range);
+        heads[h] =
+            attend(b, h, rotate(b, &pq, heads[h], h, late_q), k[h / group], v[h / group], range);
     fy_q_name(c, "L%u.y", b->layer);
     uint32_t y = heads[0];
     if (hp->n_head > 1) {

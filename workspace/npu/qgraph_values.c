@@ -88,9 +88,13 @@ int fy_qgraph_vector(const fy_model *m, const fy_q_tensor *t, float *out, fy_err
     const float *v = matrix_at(m, s->slot, s->layer)->data;
     for (uint32_t i = 0; i < t->dims[0]; i++)
         out[i] = v != NULL ? v[fy_qgraph_row(&m->hp, s, i)] : s->value;
+    for (uint32_t i = 0; i < t->dims[0] && s->neg_exp; i++)
+        out[i] = -fy_exp(out[i]);
     if (s->beta != FY_T_COUNT && add_beta(m, t, out, e) != 0)
         return -1;
     for (uint32_t i = 0; i < t->dims[0]; i++)
         out[i] *= s->scale;
+    for (uint32_t i = 0; i < t->dims[0] && s->plus != 0; i++)
+        out[i] += s->plus;
     return 0;
 }

@@ -97,16 +97,16 @@ typedef struct {
     fy_progress *progress;
 } converter;
 
-static const char *outtype_name(const options *o, char out[8])
+static const char *outtype_name(const options *o, char out[16])
 {
-    fy_choice_name(OUTTYPES, o->outtype, out, 8);
+    fy_choice_name(OUTTYPES, o->outtype, out, 16);
     return out;
 }
 
 static int call_convert(const options *o, const char *dir, const char *out, fy_err *e)
 {
     const fy_verb *v = fy_verb_find("convert");
-    char type[8], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
+    char type[16], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
                   verbose[] = "--verbose", anew[] = "--resume=no", fit[] = "--fit";
     outtype_name(o, type);
     char *from = strdup(dir), *file = strdup(out);
@@ -196,7 +196,7 @@ static void report(const options *o, const fy_create_params *p)
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
-    char self[4096], outtype[8];
+    char self[4096], outtype[16];
     ssize_t n_self = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n_self > 0 ? n_self : 0] = '\0';
     fy_progress progress;

@@ -129,6 +129,8 @@ int fy_adb_sync_list(fy_adb_sync *s, const char *dir, fy_adb_entry *each, void *
 
 /* host port -> device port, both TCP on loopback; host 0: a free one. *bound is what was taken. */
 int fy_adb_forward(const fy_adb *a, uint16_t host, uint16_t device, uint16_t *bound, fy_err *e);
+/* Removes every forward to that port of the phone. */
+int fy_adb_forward_forget(const fy_adb *a, uint16_t device, fy_err *e);
 int fy_adb_forward_remove(const fy_adb *a, uint16_t host, fy_err *e);
 
 #endif

@@ -695,3 +695,23 @@ int fy_adb_forward_remove(const fy_adb *a, uint16_t host, fy_err *e)
     free(request);
     return rc == 0 ? 0 : fy_ctx(e, "forwarded port %u", host);
 }
+
+int fy_adb_forward_forget(const fy_adb *a, uint16_t device, fy_err *e)
+{
+    fy_str text = {0};
+    char to[16];
+    snprintf(to, sizeof to, "tcp:%u", device);
+    int rc = question(&a->at, "host:list-forward", false, &text, NULL, e);
+    fy_span rest = {fy_str_z(&text), text.len};
+    while (rc == 0 && rest.len > 0) { /* "SERIAL tcp:8080 tcp:40123" */
+        fy_span line = fy_span_cut_line(&rest);
+        const fy_span serial = fy_span_cut_word(&line), local = fy_span_cut_word(&line);
+        const unsigned long port =
+            fy_span_begins(local, "tcp:") ? strtoul(local.ptr + 4, NULL, 10) : 0;
+        if (fy_span_is(serial, a->serial) && fy_span_is(fy_span_cut_word(&line), to) && port > 0 &&
+            port <= UINT16_MAX)
+            rc = fy_adb_forward_remove(a, (uint16_t)port, e);
+    }
+    fy_str_release(&text);
+    return rc;
+}

@@ -59,8 +59,13 @@ extern const fy_fact_row fy_fact_rows[]; /* up to a name and a json that are NUL
 
 /* The command that makes the phone tell them. */
 extern const char fy_facts_command[];
+/* Only temperatures and Android's thermal status. */
+extern const char fy_facts_heat_command[];
 /* Reads its answer: lines "name=value", unknown ones skipped. Never fails. */
 void fy_facts_parse(const char *text, size_t n, fy_facts *out);
+/* "chip 41 °C, skin 33 °C, Android's status: light"; "" when the phone shows none of them. True: it is so
+ * hot that it computes slower. */
+bool fy_facts_heat(const fy_facts *f, char *text, size_t size);
 /* Looks f->soc up in the table of chips (soc_table.h), which has to be readable. */
 int fy_facts_chip(fy_facts *f, fy_err *e);
 

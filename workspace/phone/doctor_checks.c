@@ -216,15 +216,13 @@ static bool begins(const char *text, const char *const *words, size_t n)
     return false;
 }
 
-static void check_thermal(fy_doctor_report *r)
+bool fy_facts_heat(const fy_facts *f, char *text, size_t size)
 {
     static const char *const status[] = {"none",     "light",     "moderate", "severe",
                                          "critical", "emergency", "shutdown"};
     static const char *const chips[] = {"cpu", "soc", "gpu", "npu", "nsp", "apc", "mtktscpu"};
     static const char *const skins[] = {"skin", "shell", "quiet", "battery", "back", "front"};
-    const fy_facts *f = &r->facts;
     double chip = NAN, skin = NAN;
-    char text[200] = "";
     for (size_t i = 0; i < f->n_zones; i++) {
         const char *type = f->zone[i].type;
         double *most = begins(type, chips, sizeof chips / sizeof chips[0])   ? &chip
@@ -233,16 +231,23 @@ static void check_thermal(fy_doctor_report *r)
         if (most != NULL)
             *most = fmax(*most, f->zone[i].c); /* of a number and NAN the number */
     }
-    int n = 0;
+    size_t n = 0;
+    text[0] = '\0';
     if (!isnan(chip))
-        n += snprintf(text + n, sizeof text - n, "chip %.0f °C", chip);
+        n += (size_t)snprintf(text + n, size - n, "chip %.0f °C", chip);
     if (!isnan(skin))
-        n += snprintf(text + n, sizeof text - n, "%sskin %.0f °C", n > 0 ? ", " : "", skin);
+        n += (size_t)snprintf(text + n, size - n, "%sskin %.0f °C", n > 0 ? ", " : "", skin);
     if (f->thermal_status >= 0 && f->thermal_status <= 6)
-        n += snprintf(text + n, sizeof text - n, "%sAndroid's status: %s", n > 0 ? ", " : "",
-                      status[f->thermal_status]);
-    bool hot = chip >= HOT_CPU_C || skin >= HOT_SKIN_C || f->thermal_status >= 2;
-    if (n == 0)
+        snprintf(text + n, size - n, "%sAndroid's status: %s", n > 0 ? ", " : "",
+                 status[f->thermal_status]);
+    return chip >= HOT_CPU_C || skin >= HOT_SKIN_C || f->thermal_status >= 2;
+}
+
+static void check_thermal(fy_doctor_report *r)
+{
+    char text[200];
+    const bool hot = fy_facts_heat(&r->facts, text, sizeof text);
+    if (text[0] == '\0')
         add(r, "thermal", NOTE, "", "the phone shows no temperature");
     else
         add(r, "thermal", hot ? WARNING : OK,

@@ -21,6 +21,13 @@
 #include "workspace/npu/soc_table.h"
 #include "workspace/phone/phone_workspace.h"
 
+#define HEAT                                                                                       \
+    "dumpsys thermalservice | sed -n 's/^ *Thermal Status: /thermal=/p' | head -n 1; "             \
+    "cd /sys/class/thermal && for z in thermal_zone*; do t= v=; read -r t <$z/type; "              \
+    "read -r v <$z/temp; echo \"zone=$v $t\"; done; "
+
+const char fy_facts_heat_command[] = "exec 2>/dev/null; " HEAT "true";
+
 const char fy_facts_command[] =
     "exec 2>/dev/null; "
     "getprop | sed -n 's/^\\[\\(ro\\.[a-z.]*\\)\\]: \\[\\(.*\\)\\]$/\\1=\\2/p' | grep -E "
@@ -35,9 +42,7 @@ const char fy_facts_command[] =
     "cd /sys/class/power_supply/battery && for f in capacity status temp; do v=; read -r v <$f; "
     "echo \"battery.$f=$v\"; done; "
     "dumpsys battery | sed -n 's/^ *\\(level\\|temperature\\): /battery.\\1=/p'; "
-    "dumpsys thermalservice | sed -n 's/^ *Thermal Status: /thermal=/p' | head -n 1; "
-    "cd /sys/class/thermal && for z in thermal_zone*; do t= v=; read -r t <$z/type; "
-    "read -r v <$z/temp; echo \"zone=$v $t\"; done; "
+    HEAT
     "for f in /vendor/lib64/libQnn*.so /vendor/lib64/libcdsprpc.so /system/lib64/libcdsprpc.so "
     "/vendor/lib/rfsa/adsp/libQnn*.so /vendor/dsp/cdsp/libQnn*.so; do "
     "[ -e \"$f\" ] && echo \"lib=$f\"; done; "

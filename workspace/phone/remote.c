@@ -16,9 +16,11 @@
 #include "cli/verb.h"
 #include "workspace/pack/workspace.h"
 #include "cli/chat/chat_io.h"
+#include "cli/serve/serve.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_chat.h"
 #include "workspace/phone/phone_model.h"
+#include "workspace/phone/phone_serve.h"
 #include "workspace/phone/phone_workspace.h"
 
 #define MAX_FILE (64 << 20) /* bytes of one file that is sent with a call */
@@ -35,6 +37,8 @@ typedef struct {
     char *dir;    /* owned; of the workspace on the phone whose program runs; NULL: none yet */
     char *exec;   /* owned; command line of the runtime that came with it; NULL: bin/ferry */
     bool typed;   /* a chat at this terminal, whose model alone is there */
+    bool serves;  /* a server, which is reached through a port */
+    fy_str versions; /* owned; the hashes of the workspaces that are used */
     char *temp;   /* owned; directory for this call on the phone; NULL: none */
     place *place; /* owned; [n_opts] */
     fy_push_helper helper; /* owned; the program of this installation, once it is needed */
@@ -104,6 +108,7 @@ static int map_local(remote *r, const fy_local_workspace *w, char **value, fy_er
                      "ferry push %s",
                      fy_adb_name(r->a), w->name, there.sha256[0] != '\0' ? there.sha256 : "none",
                      w->sha256, w->dir);
+    fy_str_puts(&r->versions, w->sha256);
     if (rc == 0 && (rc = take_program(r, &there, e)) == 0) {
         *value = fy_path_format(e, "%s%s%s", at, w->rel[0] != '\0' ? "/" : "", w->rel);
         rc = *value != NULL ? 0 : -1;
@@ -240,6 +245,17 @@ static int map_output(remote *r, size_t row, const char *file, fy_err *e)
     return p->out != NULL ? 0 : -1;
 }
 
+/* Of a server: what this machine looks after. */
+static bool stays_here(const remote *r, const char *name)
+{
+    static const char *const names[] = {"host", "port", "api-key", "api-key-file", "end-with-input"};
+    for (size_t i = 0; r->serves && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Workspaces first: with one there is a program on the phone. */
 static int map_files(remote *r, bool workspaces, fy_err *e)
 {
@@ -247,7 +263,7 @@ static int map_files(remote *r, bool workspaces, fy_err *e)
     for (size_t i = 0; i < v->n_opts; i++) {
         const fy_opt *o = &v->opts[i];
         const char *text = file_value(r->c, i);
-        if (text == NULL || (o->file == FY_FILE_WORKSPACE) != workspaces)
+        if (text == NULL || (o->file == FY_FILE_WORKSPACE) != workspaces || stays_here(r, o->name))
             continue;
         int rc = o->file == FY_FILE_OUT ? map_output(r, i, text, e)
                                         : map_input(r, i, text, &r->place[i].value, e);
@@ -391,7 +407,7 @@ static void put_words(remote *r)
     fy_str word = {0};
     for (size_t i = 0; i < c->v->n_opts; i++) {
         const fy_opt *o = &c->v->opts[i];
-        bool more = c->from[i] != NULL && !o->host_only;
+        bool more = c->from[i] != NULL && !o->host_only && !stays_here(r, o->name);
         for (size_t nth = 0; more; nth++) {
             fy_str_clear(&word);
             fy_str_printf(&word, "--%s=", o->name);
@@ -436,6 +452,8 @@ static int make_command(remote *r, fy_err *e)
     fy_str_puts(&r->cmd, r->c->v->name);
     if (r->typed) /* what is given counts more; what is to be said is said here */
         fy_str_printf(&r->cmd, " --json --on-full=drop%s", verbose(r->c) ? "" : " --quiet");
+    if (r->serves)
+        fy_str_puts(&r->cmd, " --host=127.0.0.1 --port=0");
     put_words(r);
     return r->cmd.oom ? fy_nomem(e) : 0;
 }
@@ -480,11 +498,111 @@ static int talk(remote *r, int *status, fy_err *e)
     return 0;
 }
 
+/* --- a server ---------------------------------------------------------------------------------- */
+
+/* Options that mean something else there, or nothing. */
+static int check_server(const remote *r, const fy_serve_place *p, fy_err *e)
+{
+    static const struct {
+        const char *name, *why;
+    } refused[] = {
+        {"ssl-cert-file", "the way to the phone is adb's, which ends at this machine's loopback"},
+        {"ssl-key-file", "the way to the phone is adb's, which ends at this machine's loopback"},
+        {"host", "the server listens on the phone's loopback, and adb's port on this machine's"},
+        {"end-with-input", "the server there ends with this command anyway, unless --detach "
+                           "leaves it running"},
+    };
+    for (size_t i = 0; i < r->c->v->n_opts; i++) {
+        const char *from = r->c->from[i], *name = r->c->v->opts[i].name;
+        for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+            if (from != NULL && strcmp(from, "command line") == 0 &&
+                strcmp(name, refused[k].name) == 0)
+                return fy_fail(e, FY_EARG, "--%s does not go with --device: %s", name,
+                               refused[k].why);
+        }
+    }
+    if (p->shutdown && (p->detach || p->stay_on))
+        return fy_fail(e, FY_EARG, "--shutdown goes neither with --detach nor with --stay-on");
+    return p->shutdown || p->has_model
+               ? 0
+               : fy_fail(e, FY_EARG, "no model: give a GGUF file (-m) or a workspace (-d)");
+}
+
+/* The keys go through the shell's input into a file of the phone that its user alone may read: others
+ * can list arguments, and files that adb sends are for everybody. */
+static int put_keys(remote *r, const fy_str *keys, fy_err *e)
+{
+    fy_str cmd = {0}, line = {0};
+    int status = 0, rc = need_temp(r, e);
+    fy_adb_talk *t = NULL;
+    fy_str_printf(&cmd, "umask 077; head -c %zu >%s/keys && echo kept", keys->len, r->temp);
+    if (rc == 0)
+        rc = cmd.oom ? fy_nomem(e) : (t = fy_adb_talk_open(r->a, cmd.ptr, e)) != NULL ? 0 : -1;
+    if (rc == 0)
+        rc = fy_adb_talk_send(t, keys->ptr, keys->len, e);
+    for (int more = 2; rc == 0 && more == 2;) {
+        more = fy_check_interrupt(e) != 0 ? -1 : fy_adb_talk_line(t, 100, &line, &status, e);
+        if (more < 0)
+            rc = -1;
+        else if (more != 2 && strcmp(fy_str_z(&line), "kept") != 0)
+            rc = fy_fail(e, FY_EDEVICE, "%s: cannot write the API keys to %s (exit status %d)",
+                         fy_adb_name(r->a), r->temp, status);
+    }
+    fy_adb_talk_close(t);
+    fy_str_printf(&r->cmd, " --api-key-file=%s/keys", r->temp);
+    fy_str_release(&cmd);
+    fy_str_release(&line);
+    return rc;
+}
+
+static int start_server(remote *r, const fy_serve_place *way, const fy_str *keys, int *status,
+                        fy_err *e)
+{
+    fy_str identity = {0};
+    if (map_files(r, true, e) != 0 || map_files(r, false, e) != 0 || make_command(r, e) != 0)
+        return -1;
+    fy_str_add(&identity, r->cmd.ptr, r->cmd.len);
+    fy_str_add(&identity, r->versions.ptr, r->versions.len);
+    fy_str_add(&identity, keys->ptr, keys->len);
+    int rc = keys->len > 0 ? put_keys(r, keys, e) : 0;
+    if (!way->detach)
+        fy_str_puts(&r->cmd, " --end-with-input");
+    if (rc == 0 && (r->cmd.oom || identity.oom || r->versions.oom))
+        rc = fy_nomem(e);
+    const fy_phone_server s = {.place = *way,
+                               .cmd = fy_str_z(&r->cmd),
+                               .temp = r->temp,
+                               .identity = {fy_str_z(&identity), identity.len}};
+    if (rc == 0)
+        rc = fy_phone_serve(r->a, &s, status, e);
+    fy_serve_wipe(&identity);
+    return rc;
+}
+
+static int run_server(remote *r, int *status, fy_err *e)
+{
+    fy_serve_place way;
+    fy_str keys = {0};
+    fy_serve_place_of(r->c->o, &way);
+    if (check_server(r, &way, e) != 0)
+        return -1;
+    if (way.shutdown)
+        return fy_phone_serve(r->a, &(fy_phone_server){.place = way}, status, e);
+    const int rc =
+        fy_serve_keys(r->c->o, &keys, e) == 0 ? start_server(r, &way, &keys, status, e) : -1;
+    fy_serve_wipe(&keys);
+    return rc;
+}
+
+/* --- all calls -------------------------------------------------------------------------------- */
+
 static int run(remote *r, int *status, fy_err *e)
 {
     r->place = calloc(r->c->v->n_opts + 1, sizeof *r->place);
     if (r->place == NULL)
         return fy_nomem(e);
+    if (r->serves)
+        return run_server(r, status, e);
     if (map_files(r, true, e) != 0 || map_files(r, false, e) != 0 || make_command(r, e) != 0)
         return -1;
     if (r->typed)
@@ -513,6 +631,7 @@ int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
     if (serial == NULL)
         return fy_fail(e, FY_EARG, "--device and --serial name two phones: give one of them");
     remote r = {.c = c, .a = fy_adb_open(serial, e), .cache_bytes = cache_size(c)};
+    r.serves = strcmp(c->v->name, "serve") == 0;
     r.typed = strcmp(c->v->name, "chat") == 0 && fy_chat_is_typed(c->o) &&
               terminal_is_ours(STDIN_FILENO);
     int rc = r.a != NULL ? run(&r, status, e) : -1;
@@ -526,6 +645,7 @@ int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
         fy_phone_model_end(r.a, r.model_bytes, r.cache_bytes);
     fy_push_helper_release(&r.helper);
     fy_str_release(&r.used);
+    fy_str_release(&r.versions);
     fy_str_release(&r.cmd);
     free(r.place);
     free(r.temp);

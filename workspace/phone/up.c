@@ -528,7 +528,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     static int (*const steps[])(fy_up_job *, fy_err *) = {convert, fy_up_compile, create,
                                                           doctor,  push,          chat};
     const fy_up_options *o = opaque;
-    char outtype[8];
+    char outtype[16];
     fy_hub_place place;
     if ((o->hub != NULL) == (n_args > 0))
         return fy_fail(e, FY_EARG, "%s; usage: ferry up [options] %s",
