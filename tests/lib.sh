@@ -104,6 +104,24 @@ soak() {
     [ "${FERRY_SOAK-}" != 1 ] || rounds=$2
     echo "# $rounds of $2 rounds$([ "$rounds" -eq "$2" ] || echo "; make soak runs all")"
 }
+# kill_often HUNDREDTHS COMMAND...: kills it within so many hundredths of a second and starts it again, until it ends before that, or
+# at every fourth kill. Sets $status; counts $kills.
+kill_often() {
+    local most=$1 pid wait_s
+    shift
+    while :; do
+        printf -v wait_s '0.%02d' $((RANDOM % most))
+        "$@" 2>/dev/null &
+        pid=$!
+        sleep "$wait_s"
+        kill -KILL $pid 2>/dev/null
+        wait $pid 2>/dev/null
+        status=$?
+        [ $status = 137 ] || break
+        kills=$((kills + 1))
+        [ $((kills % 4)) != 0 ] || break
+    done
+}
 finish() {
     echo "1..$t_count"
     [ "$t_failed" -eq 0 ]

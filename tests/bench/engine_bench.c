@@ -1,4 +1,4 @@
-/* Two numbers that `ferry bench` does not print:
+/* Numbers that `ferry bench` does not print:
  *
  *   engine_bench attention THREADS ROUNDS [TYPE]
  *       GMAC/s of attention alone: a prompt of 4096 tokens in batches of 512, one layer of
@@ -7,10 +7,14 @@
  *       tokens/s of N sequences that decode together, over those of one; fails when the logits of a
  *       sequence are not the bits that it has alone
  *
+ *   engine_bench alone FILE N TOKENS ROUNDS
+ *       microseconds of CPU time per token of N sequences that decode TOKENS each, one thread
+ *
  * The best of ROUNDS counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/backend_cpu.h"
 #include "base/err.h"
@@ -49,7 +53,7 @@ static int open_layer(layer *l, int n_threads, fy_type type, fy_err *e)
                           .v = malloc(n_cache * sizeof(float)),
                           .type_k = type,
                           .type_v = type,
-                          .n_ctx = PROMPT,
+                          .n_rows = PROMPT,
                           .n_head_kv = HEADS_KV,
                           .head_dim = DIM,
                           .head_dim_v = DIM};
@@ -196,6 +200,51 @@ static int bench_together(const char *path, uint32_t n, int rounds, fy_err *e)
     return rc;
 }
 
+/* N sequences from their first position on. */
+static int decode_all(fy_session *s, uint32_t n, uint32_t tokens, fy_err *e)
+{
+    int32_t ids[MOST_SEQS];
+    uint32_t seqs[MOST_SEQS];
+    for (uint32_t q = 0; q < n; q++) {
+        seqs[q] = q;
+        fy_session_seq_rewind(s, q, 0);
+    }
+    for (uint32_t i = 0; i < tokens; i++) {
+        const float *logits;
+        for (uint32_t q = 0; q < n; q++)
+            ids[q] = id_of(q, i);
+        const fy_batch b = {.ids = ids, .seqs = seqs, .n = n};
+        if (fy_session_decode(s, &b, NULL, &logits, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int bench_alone(const char *path, uint32_t n, uint32_t tokens, int rounds, fy_err *e)
+{
+    fy_model *m = fy_model_open(path, e);
+    const fy_session_params p = {.n_ctx = tokens,
+                                 .n_batch = MOST_SEQS,
+                                 .n_seq = n,
+                                 .n_threads = 1,
+                                 .type_k = FY_F16,
+                                 .type_v = FY_F16};
+    fy_session *s = m != NULL ? fy_session_new(m, &p, e) : NULL;
+    double best = 1e9;
+    int rc = s != NULL ? 0 : -1;
+    for (int r = 0; rc == 0 && r < rounds; r++) {
+        const clock_t begin = clock();
+        rc = decode_all(s, n, tokens, e);
+        const double took = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        best = took < best ? took : best;
+    }
+    if (rc == 0)
+        printf("%.3f\n", 1e6 * best / n / tokens);
+    fy_session_free(s);
+    fy_model_close(m);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     fy_err e = {0};
@@ -207,9 +256,14 @@ int main(int argc, char **argv)
     } else if (argc == 5 && strcmp(argv[1], "together") == 0 && atoi(argv[3]) > 0 &&
                atoi(argv[3]) <= MOST_SEQS) {
         rc = bench_together(argv[2], (uint32_t)atoi(argv[3]), atoi(argv[4]), &e);
+    } else if (argc == 6 && strcmp(argv[1], "alone") == 0 && atoi(argv[3]) > 0 &&
+               atoi(argv[3]) <= MOST_SEQS && atoi(argv[4]) > 0) {
+        rc = bench_alone(argv[2], (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), atoi(argv[5]),
+                         &e);
     } else {
         fprintf(stderr, "usage: engine_bench attention THREADS ROUNDS [TYPE]\n"
-                        "       engine_bench together FILE N ROUNDS\n");
+                        "       engine_bench together FILE N ROUNDS\n"
+                        "       engine_bench alone FILE N TOKENS ROUNDS\n");
         return 2;
     }
     if (rc != 0)

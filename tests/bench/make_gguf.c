@@ -6,6 +6,7 @@
  *
  * Speed depends on shapes, not on values: block types get random quants below fixed scales, so that
  * a weight is about as large (0.02) as those of a trained model. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,11 @@ typedef struct {
     const char *arch, *type;
     int64_t layers, embd, ff, heads, heads_kv, head_dim, vocab, ctx, window;
     int64_t experts, experts_used, ff_exp, seed;
-    double threshold;
-    bool untied;
+    int64_t heads_delta, values; /* of a delta net: heads, and elements of one */
+    uint32_t
+        attention; /* bit i: layer i of every 16 has attention; of families that mix otherwise */
+    double threshold, zeros;
+    bool untied, transpose_down;
 } options;
 
 #define NUMBER(name_, field, max_, help_)                                                       \
@@ -67,6 +71,19 @@ static const fy_opt opts[] = {
      .max = 100,
      .offset = offsetof(options, threshold),
      .help = "The feed-forward's gate is ReLU that passes what is above X."},
+    {.group = "Model",
+     .name = "zeros",
+     .kind = FY_OPT_FLOAT,
+     .arg = "PERCENT",
+     .min = 1,
+     .max = 99.9,
+     .offset = offsetof(options, zeros),
+     .help = "Instead of --threshold: so many of 100 activations are 0."},
+    {.group = "Model",
+     .name = "transpose-down",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, transpose_down),
+     .help = "ffn_down_t instead of ffn_down."},
     NUMBER("layers", layers, FY_N_LAYER_MAX, "Layers; 0 here and below: what the preset says."),
     NUMBER("embd", embd, 1 << 20, "Width."),
     NUMBER("ff", ff, 1 << 24, "Width of the feed-forward."),
@@ -82,7 +99,7 @@ static const fy_opt opts[] = {
 };
 enum { N_OPTS = sizeof opts / sizeof opts[0] };
 
-/* The first is what a family without a preset has; all are 0.7 GB as q4_0. */
+/* The first is what a family without a preset has; most are 0.7 GB as q4_0. */
 static const struct {
     const char *arch;
     options o;
@@ -96,6 +113,15 @@ static const struct {
       .head_dim = 64,
       .vocab = 128256,
       .ctx = 131072}},
+    {"mistral", /* Mistral 7B but for its depth of 32 */
+     {.layers = 8,
+      .embd = 4096,
+      .ff = 14336,
+      .heads = 32,
+      .heads_kv = 8,
+      .head_dim = 128,
+      .vocab = 32000,
+      .ctx = 32768}},
     {"sparsellama", /* a ninth of the gate passes, as in ProSparse */
      {.layers = 16,
       .embd = 2048,
@@ -118,6 +144,42 @@ static const struct {
       .experts = 32,
       .experts_used = 4,
       .ff_exp = 704}},
+    {"lfm2", /* LFM2 1.2B */
+     {.layers = 16,
+      .embd = 2048,
+      .ff = 8192,
+      .heads = 32,
+      .heads_kv = 8,
+      .head_dim = 64,
+      .vocab = 65536,
+      .ctx = 128000,
+      .attention = 1u << 2 | 1u << 5 | 1u << 8 | 1u << 10 | 1u << 12 | 1u << 14}},
+    {"qwen35", /* Qwen 3.5 0.8B */
+     {.layers = 24,
+      .embd = 1024,
+      .ff = 3584,
+      .heads = 8,
+      .heads_kv = 2,
+      .head_dim = 256,
+      .vocab = 248320,
+      .ctx = 262144,
+      .heads_delta = 16,
+      .values = 128}},
+    {"lfm2moe", /* LFM2 8B-A1B but for its depth of 24 */
+     {.layers = 16,
+      .embd = 2048,
+      .ff = 7168,
+      .heads = 32,
+      .heads_kv = 8,
+      .head_dim = 64,
+      .vocab = 65536,
+      .ctx = 128000,
+      .experts = 32,
+      .experts_used = 4,
+      .ff_exp = 1792,
+      .attention = 1u << 2 | 1u << 6 | 1u << 10 | 1u << 14}},
+    {"rwkv7", /* RWKV 7 0.4B, heads of 64 */
+     {.layers = 24, .embd = 1024, .ff = 4096, .vocab = 65536, .ctx = 1048576}},
 };
 
 /* --- shape ------------------------------------------------------------------------------------ */
@@ -149,6 +211,21 @@ static void take(uint32_t *field, int64_t given, int64_t preset)
         *field = (uint32_t)(given > 0 ? given : preset);
 }
 
+/* Above it are 100 - zeros of 100 values of the gate: a normal distribution, whose deviation is
+ * that of the weights times the length of what is normed. */
+static double threshold_of(double zeros, uint32_t n_embd)
+{
+    double low = -8, high = 8;
+    for (int i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+        if (0.5 * erfc(-middle / sqrt(2)) < zeros / 100)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low * 0.02 * sqrt(n_embd);
+}
+
 static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err *e)
 {
     const options *p = preset_of(o->arch);
@@ -165,13 +242,22 @@ static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err
     take(&hp->n_expert, o->experts, p->experts);
     take(&hp->n_expert_used, o->experts_used, p->experts_used);
     take(&hp->n_ff_exp, o->ff_exp, p->ff_exp);
+    take(&hp->ssm_heads, 0, p->heads_delta);
+    if (p->values > 0) {
+        static const uint32_t sections[3] = {11, 11, 10}; /* Qwen 3.5's; llama.cpp wants them */
+        hp->ssm_inner = hp->ssm_heads * (uint32_t)p->values;
+        memcpy(hp->rope_sections, sections, sizeof sections);
+    }
     hp->head_dim_v = hp->head_dim;
-    hp->n_rot = 0;
-    const double threshold = o->threshold >= 0 ? o->threshold : p->threshold; /* NAN: not given */
-    if (threshold > 0 || o->threshold >= 0) {
+    hp->n_rot = (uint32_t)((float)hp->head_dim * f->rot_part);
+    const double given = o->zeros > 0 ? threshold_of(o->zeros, hp->n_embd) : o->threshold;
+    const double threshold = given >= 0 ? given : p->threshold; /* NAN: not given */
+    if (threshold > 0 || given >= 0) {
         hp->act = FY_ACT_FATRELU;
         hp->act_threshold = (float)threshold;
     }
+    for (uint32_t i = 0; i < hp->n_layer && p->attention != 0; i++)
+        fy_layer_put(&hp->no_attn_layers, i, (p->attention >> i % 16 & 1) == 0);
     hp->full_layers = fy_layers_of(f->full_attention, hp->n_layer);
     hp->nope_layers = fy_layers_of(f->no_rope, hp->n_layer);
     fy_hparams_derive(hp, f);
@@ -205,7 +291,12 @@ static void fill_blocks(int s, uint8_t *out, size_t n_bytes, uint64_t *state)
     const size_t block = fy_type_get((uint32_t)block_scales[s].type)->bytes;
     const uint16_t d = fy_f32_to_f16(block_scales[s].d), m = fy_f32_to_f16(block_scales[s].m);
     for (size_t i = 0; i < n_bytes; i += sizeof(uint64_t)) {
-        const uint64_t r = next(state);
+        uint64_t r = next(state);
+        if (block_scales[s].type ==
+            FY_Q4_0) { /* -8 becomes 0: levels have no mean, nor does a sum */
+            const uint64_t pairs = r | r >> 1, some = (pairs | pairs >> 2) & 0x1111111111111111u;
+            r |= (some ^ 0x1111111111111111u) << 3;
+        }
         memcpy(out + i, &r, n_bytes - i < sizeof r ? n_bytes - i : sizeof r);
     }
     for (size_t i = 0; i < n_bytes; i += block)
@@ -238,12 +329,12 @@ static int scale_index(fy_type t)
     return s;
 }
 
-/* Vectors are norms, 1 each, and biases, 0. */
+/* Vectors are norms, 1 each, and biases, 0; what a state decays by is below 0. */
 static void fill_vector(const fy_gguf_tensor *t, float *out)
 {
-    const bool is_bias = t->name.len > 5 && memcmp(t->name.ptr + t->name.len - 5, ".bias", 5) == 0;
+    const bool is_bias = fy_span_ends(t->name, ".bias"), is_decay = fy_span_ends(t->name, "ssm_a");
     for (uint64_t i = 0; i < t->ne[0]; i++)
-        out[i] = is_bias ? 0.0F : 1.0F;
+        out[i] = is_bias ? 0.0F : is_decay ? -1.0F : 1.0F;
 }
 
 static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
@@ -270,7 +361,8 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
         }
         fy_row_fault fault;
         fill_values(f->values[thread], (size_t)t->ne[0], &state);
-        if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], NULL, &fault) != 0)
+        if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], NULL, &fault) !=
+            0)
             return fy_fail(e, FY_EARG, "tensor %lld: a value does not fit", (long long)i);
     }
     return 0;
@@ -282,7 +374,8 @@ static bool is_wanted(const fy_hparams *hp, const fy_tensor_row *row, bool untie
 {
     if (!fy_row_is_there(hp, row) || (row->flags & FY_ROW_ALT) != 0)
         return false;
-    return (row->flags & FY_ROW_OPTIONAL) == 0 || (row->slot == FY_T_OUTPUT && untied);
+    const bool unread = strncmp(row->gguf, "blk.0.", 6) == 0; /* llama.cpp wants it: rwkv7 */
+    return (row->flags & FY_ROW_OPTIONAL) == 0 || unread || (row->slot == FY_T_OUTPUT && untied);
 }
 
 static int add_tensor(fy_gguf_writer *w, const fy_hparams *hp, const fy_tensor_row *row,
@@ -303,8 +396,9 @@ static int add_tensor(fy_gguf_writer *w, const fy_hparams *hp, const fy_tensor_r
 
 /* One per model before the layers, as convert has them; the output's at the end. */
 static int add_tensors(fy_gguf_writer *w, const fy_family *f, const fy_hparams *hp, fy_type type,
-                       bool untied, size_t *longest, fy_err *e)
+                       const options *o, size_t *longest, fy_err *e)
 {
+    const bool untied = o->untied;
     for (size_t i = 0; i < f->n_rows; i++) {
         if (!fy_row_is_layer(&f->rows[i]) && is_wanted(hp, &f->rows[i], untied) &&
             add_tensor(w, hp, &f->rows[i], 0, type, longest, e) != 0)
@@ -312,8 +406,11 @@ static int add_tensors(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
     }
     for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
         for (size_t i = 0; i < f->n_rows; i++) {
-            if (fy_row_is_layer(&f->rows[i]) && is_wanted(hp, &f->rows[i], untied) &&
-                add_tensor(w, hp, &f->rows[i], layer, type, longest, e) != 0)
+            const fy_tensor_row *row = &f->rows[i], *t = fy_row_by_neuron(f, row->slot);
+            if (fy_row_is_layer(row) && is_wanted(hp, row, untied) &&
+                fy_row_is_in_layer(hp, row, layer) &&
+                add_tensor(w, hp, o->transpose_down && t != NULL ? t : row, layer, type, longest,
+                           e) != 0)
                 return -1;
         }
     }
@@ -397,7 +494,7 @@ static int plan(fy_gguf_writer *w, const options *o, filler *fill_from, fy_err *
                    fy_gguf_add_u32(w, "general.quantization_version", FY_QUANTIZATION_VERSION, e) !=
                        0 ||
                    add_vocab(w, hp.n_vocab, e) != 0 ||
-                   add_tensors(w, f, &hp, type, o->untied, &fill_from->longest, e) != 0
+                   add_tensors(w, f, &hp, type, o, &fill_from->longest, e) != 0
                ? -1
                : 0;
 }

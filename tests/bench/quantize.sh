@@ -57,6 +57,23 @@ row 'q4_0 --fit' 0 q4_0 --fit
 for type in $([ -z "${FERRY_BENCH_FULL-}" ] || echo q4_1 q5_0 q5_1 q6_K q4_K q5_K); do
     row "$type" 0 "$type"
 done
+
+# Two processes that make a part each on one thread, and the end, against one process with two threads.
+parts() {
+    local pids=() i
+    for i in 1 2; do $ferry quantize "$model" "$theirs" q4_0 -t 1 -q --part $i/2 & pids+=($!); done
+    wait "${pids[0]}" && wait "${pids[1]}" && $ferry quantize "$model" "$theirs" q4_0 -t 1 -q --finish 2
+}
+mine='' other=''
+for _ in $(seq "$rounds"); do
+    mine+=$(seconds parts)$'\n'
+    other+=$(seconds $ferry quantize "$model" "$ours" q4_0 -t 2 --resume=no)$'\n'
+done
+cmp -s "$ours" "$theirs" || { echo "parts: the file differs" >&2; exit 1; }
+awk -v mine="$(least <<<"${mine%$'\n'}")" -v other="$(least <<<"${other%$'\n'}")" 'BEGIN {
+    printf "\n%-14s %8.2f %9.2f %7.2f %6s  %s\n", "2 parts, 1t", mine, other, other / mine, 0.95,
+        "against 1 process with 2 threads: " (other < 0.95 * mine ? "below" : "ok") }'
+
 echo
 "$build"/tests/kcheck/kcheck --bench --kernel encode | awk '/^encode/ {
     bar = $2 == "scalar" ? 0 : $1 == "encode_q8_0" ? 8 : $1 == "encode_q4_0" ? 5 : 0; rate = $3 * 4

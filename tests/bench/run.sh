@@ -30,6 +30,14 @@ decode-moe        moe-q4_0    decode  all lower  0    read 0
 prefill-moe       moe-q4_0    prefill all lower  0    int8 0
 decode-sparse     sparse-q4_0 decode  all lower  0    read 0
 prefill-sparse    sparse-q4_0 prefill all lower  0    int8 0
+decode-lfm2       lfm2-q4_0   decode  all lower  1.25 read 0
+prefill-lfm2      lfm2-q4_0   prefill all higher 1.5  int8 0
+decode-qwen35     qwen35-q4_0 decode  all lower  1.25 read 0
+prefill-qwen35    qwen35-q4_0 prefill all higher 1.5  int8 0
+decode-rwkv7      rwkv7-q4_0  decode  all lower  1.25 read 0.85
+prefill-rwkv7     rwkv7-q4_0  prefill all higher 1.5  int8 0
+decode-rwkv7-q8_0 rwkv7-q8_0  decode  all lower  1.25 read 0.85
+prefill-rwkv7-q8_0 rwkv7-q8_0 prefill all higher 1.5  int8 0
 '
 # Steps of N tokens: the time that N may take of the time of one, of q4_0 and of q8_0.
 step_bars='
@@ -56,7 +64,7 @@ header() {
     [ -z "${FERRY_PEER-}" ] || peer --version
     echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; best of $rounds"
     echo "$limits"
-    printf '\n%-16s %9s %9s %6s %7s %9s  %-32s %s\n' row ferry llama.cpp ratio limit bar 'which is' verdict
+    printf '\n%-18s %9s %9s %6s %7s %9s  %-32s %s\n' row ferry llama.cpp ratio limit bar 'which is' verdict
 }
 
 speed_row() { # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE
@@ -75,7 +83,7 @@ speed_row() { # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE
             if (share > 0) words = words sprintf("%.0f %% of %s", 100 * share, limit)
             if (words == "") words = ratio > 0 ? "none without llama.cpp" : bytes > 0 ? sprintf("%.0f MB per token", bytes / 1e6) : "information"
             verdict = bar == 0 ? "-" : ours < bar ? "below" : "ok"
-            printf "%-16s %9.1f %9s %6s %5.0f %% %9s  %-32s %s\n", name, ours, (peer ? sprintf("%.1f", theirs) : "-"),
+            printf "%-18s %9.1f %9s %6s %5.0f %% %9s  %-32s %s\n", name, ours, (peer ? sprintf("%.1f", theirs) : "-"),
                 (peer ? sprintf("%.2f", ours / theirs) : "-"), 100 * ours / allowed, (bar == 0 ? "-" : sprintf("%.1f", bar)),
                 words, verdict
         }'
@@ -84,7 +92,7 @@ speed_row() { # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE
 value_row() { # NAME VALUE BAR UNIT WORDS: at most BAR is ok, at least for a negative BAR
     awk -v name="$1" -v value="$2" -v bar="$3" -v unit="$4" -v words="$5" 'BEGIN {
         verdict = value == "-" ? "-" : (bar < 0 ? value >= -bar : value <= bar + 0) ? "ok" : "below"
-        printf "%-16s %9s %9s %6s %7s %9s  %-32s %s\n", name, (value == "-" ? "-" : sprintf("%.2f", value)), "", "", "",
+        printf "%-18s %9s %9s %6s %7s %9s  %-32s %s\n", name, (value == "-" ? "-" : sprintf("%.2f", value)), "", "", "",
             sprintf("%g %s", (bar < 0 ? -bar : bar), unit), words, verdict }'
 }
 

@@ -20,10 +20,13 @@ best() { sort -g -r | head -1; }
 
 # --- models ----------------------------------------------------------------------------------------------------------
 model() { # NAME -> its file, made when it is not there
-    local name=$1 file=$work/$1.gguf type=${1##*-} arch=llama given=${FERRY_BENCH_MODEL-}
+    local name=$1 file=$work/$1.gguf type=${1##*-} arch=llama more=() given=${FERRY_BENCH_MODEL-}
     case $name in
     moe-*) arch=qwen3moe ;;
     sparse-*) arch=sparsellama ;;
+    lfm2-*) arch=lfm2 ;;
+    qwen35-*) arch=qwen35 ;;
+    rwkv7-*) arch=rwkv7 more=(--untied) ;;
     esac
     if [ -f "$given" ]; then
         file=$given
@@ -31,7 +34,7 @@ model() { # NAME -> its file, made when it is not there
         file=$work/$(basename "$given")-$type.gguf
         [ -f "$file" ] || $ferry convert "$given" --outtype "$type" -o "$file" -q
     elif [ ! -f "$file" ]; then
-        "$build"/tests/bench/make_gguf "$file" --arch $arch --type "$type"
+        "$build"/tests/bench/make_gguf "$file" --arch $arch --type "$type" "${more[@]}"
     fi
     echo "$file"
 }

@@ -27,8 +27,8 @@ check_equal "an option may come from the environment" 3 "$(FERRY_N_PROMPT=3 benc
 
 # --- forms -----------------------------------------------------------------------------------------------------------
 columns='build_commit,build_number,cpu_info,gpu_info,backends,model_filename,model_type,model_size,model_n_params,n_batch'
-columns+=',n_ubatch,n_threads,type_k,type_v,use_mmap,n_prompt,n_gen,n_depth,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts'
-columns+=',bytes_per_token,bandwidth_share'
+columns+=',n_ubatch,n_threads,type_k,type_v,use_mmap,n_prompt,n_gen,n_depth,n_draft,draft_accept,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts'
+columns+=',bytes_per_token,bandwidth_share,draft_step_ns,draft_bound_ts'
 bench -p 4 -n 2 -o json >"$TMP/json"
 check "JSON is one array" jq -es 'length == 1 and (.[0] | type == "array" and length == 2)' "$TMP/json"
 check_equal "with llama-bench's names" "$columns,samples_ns,samples_ts" "$(jq -r '.[0] | keys_unsorted | join(",")' "$TMP/json")"
@@ -53,7 +53,7 @@ check_equal "lines of JSON have the same members" "$columns,samples_ns,samples_t
 
 bench -p 4 -n 2 -o csv >"$TMP/csv"
 check_equal "CSV has the names" "$columns" "$(head -1 "$TMP/csv")"
-check_equal "and a row for each test, every value quoted" "2 25" \
+check_equal "and a row for each test, every value quoted" "2 29" \
     "$(sed 1d "$TMP/csv" | awk -F'","' '{ n = NF } END { print NR, n }')"
 
 bench -p 4 -n 2 -pg 4,2 -d 0,8 >"$TMP/md"
@@ -76,6 +76,17 @@ bench --sustained 1s >"$TMP/md"
 check_equal "as a table" "| model | threads | test | seconds | t/s | MHz | °C |" "$(head -1 "$TMP/md" | tr -s ' ')"
 check "which ends with the first compared with the last" grep -qE \
     '^first interval : last interval = [0-9.]+ : [0-9.]+ = 1\.000$' "$TMP/md"
+
+# --- guesses -------------------------------------------------------------------------------------------------------
+check_equal "guesses vary decoding alone" "8 0 0,0 4 0,0 4 3,0 4 7" \
+    "$("$FERRY" bench -m "$m" -p 8 -n 4 -r 1 --draft-max 0,3,7 -o jsonl -q | jq -r '"\(.n_prompt) \(.n_gen) \(.n_draft)"' | paste -sd,)"
+check "and are in the name of the test" grep -q 'tg4 +3 (100 %)' <<<"$("$FERRY" bench -m "$m" -p 0 -n 4 -r 1 --draft-max 3 --draft-accept 100 -q)"
+"$FERRY" bench -m "$m" -p 0 -n 32 -r 2 --draft-max 0,3 --draft-accept 50 -o jsonl -q >"$TMP/guesses"
+check "with the cost of a step and the bound that it sets" jq -es '.[0].draft_bound_ts == null and .[0].draft_step_ns == null and
+    (.[1] | .draft_bound_ts * .draft_step_ns / 1e9 - 1.875 | . < 0.001 and . > -0.001)' "$TMP/guesses"
+check_equal "and without guesses no such column" "" "$(bench -p 0 -n 2 | grep bound)"
+check "which a table shows" grep -q '| *step ms | bound t/s | of bound |' <<<"$("$FERRY" bench -m "$m" -p 0 -n 8 -r 1 --draft-max 3 -q)"
+check_status "more than a step holds" 2 "draft-max: 500 is out of range" "$FERRY" bench -m "$m" --draft-max 500
 
 # --- what cannot be measured -----------------------------------------------------------------------------------------
 check_status "no model" 2 "no model: give a GGUF file or a workspace" "$FERRY" bench

@@ -92,7 +92,7 @@ $(type_of keep.gguf blk.2.ffn_down.weight) $(type_of keep.gguf blk.2.ffn_up.weig
 check_equal "the file is still of its type" 2 "$(key keep.gguf general.file_type)"
 check_status "a pattern for nothing is refused" 2 'nothing=q8_0: no matrix' "$ferry" convert "$tales" --keep nothing=q8_0 -o no.gguf
 check_status "so is one of a norm" 2 'no matrix' "$ferry" convert "$tales" --keep _norm=f16 -o no.gguf
-check_status "a wrong type" 2 'none of f32' "$ferry" convert "$tales" --keep output=q2_K -o no.gguf
+check_status "a wrong type" 2 'none of f32' "$ferry" convert "$tales" --keep output=iq2_s -o no.gguf
 check_status "a wrong expression" 2 'regular expression is wrong' "$ferry" convert "$tales" --keep '[=f16' -o no.gguf
 convert "$tales" --outtype q4_0 --recipe llama -o recipe.gguf
 check_equal "llama's recipe: the embedding that is the output, too, is q6_K" "q6_K q4_0" \
@@ -229,5 +229,20 @@ check_status "what f16 cannot hold is refused" 1 "'token_embd.weight'.*row 0, el
 convert odd -o odd.gguf --outtype f16 --allow-nonfinite 2>/dev/null
 offset=$(($(stat -c %s odd.gguf) - $("$ferry" convert odd --outtype f16 --allow-nonfinite --dry-run --json -q -o x | jq .tensor_bytes)))
 check_equal "or becomes infinity" 7c00 "$(od -An -tx2 -j $((offset + 6)) -N2 odd.gguf | tr -d ' ')"
+oss=${llama%/llama}/gpt-oss
+types() { "$ferry" convert "$oss" --dry-run --json -q -o x "$@" | jq -r '[.tensors[] | select(.name | endswith("_exps.weight")) | .type] | unique | join(" ")'; }
+check_equal "MXFP4 stays MXFP4 whatever the type asked for" "mxfp4 mxfp4 mxfp4" "$(types --outtype f32) $(types --outtype q4_0) $(types)"
+check_equal "but for --keep" "f16 mxfp4" "$(types --outtype q4_0 --keep ffn_down_exps=f16)"
+mkdir scales && cp "$oss"/*.json "$oss/model.safetensors" scales/
+chmod u+w scales/*
+n=$(od -An -tu8 -N8 scales/model.safetensors | tr -d ' ')
+start=$(tail -c +9 "$oss/model.safetensors" | head -c "$n" | jq '.["model.layers.1.mlp.experts.down_proj_scales"].data_offsets[0]')
+printf '\xff' | dd of=scales/model.safetensors bs=1 seek=$((8 + n + start + 3)) conv=notrunc status=none
+check_status "a scale of NaN is refused" 1 \
+    "'blk.1.ffn_down_exps.weight' \(model.layers.1.mlp.experts.down_proj_blocks\), row 1, element 32 is nan" \
+    "$ferry" convert scales -o no.gguf
+jq 'del(.quantization_config)' "$oss/config.json" >scales/config.json
+check_status "MXFP4 has to be declared" 1 'down_proj_blocks is of type U8, which ferry does not convert without a quantization_config of method mxfp4' \
+    "$ferry" convert scales -o no.gguf
 check "nothing was left behind" bash -c "! ls no.gguf* 2>/dev/null | grep ."
 finish

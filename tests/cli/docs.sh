@@ -19,14 +19,23 @@ runners='ferry make echo cat printf jq curl wget git adb sudo apt apt-get npm no
 declare -A exceptions=(
     ['python golden.py checkpoint "Once upon a time there was a" golden.safetensors']="needs torch and transformers"
     ['python tests/peer/compare_logits.py build/ferry tests/data/families/*/']="needs llama.cpp as a Python package"
+    ['python tests/peer/random_checkpoints.py build/ferry --seeds 0:20']="needs torch and transformers"
+    ['python tests/peer/random_checkpoints.py build/ferry --only gemma4 --seeds 17 --keep /tmp/gemma4']="needs torch and transformers"
     ['python tests/peer/kl_divergence.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft tests/data/relu']="needs torch and transformers"
     ['python tests/peer/quality.py tests/data/tales tests/data/quality --ferry build/ferry']="needs torch and transformers"
+    ['ferry farm -j 64 convert checkpoint --outtype q4_0 -o model.gguf']="needs a cluster (tests/e2e/slurm.sh)"
+    ['ferry farm -j 64 --sbatch=--partition=long --sbatch=--cpus-per-task=8 convert checkpoint -o model.gguf']="needs a cluster (tests/e2e/slurm.sh)"
     ['ferry serve -m model.gguf']="serves until it is ended (tests/e2e/serve.sh)"
     ['ferry serve -d workspace --port 9000 -np 8 -c 2048']="serves until it is ended (tests/e2e/serve.sh)"
     ["curl http://127.0.0.1:8080/completion -d '{\"prompt\": \"Once upon a time\"}'"]="needs a server (tests/e2e/serve.sh)"
+    ["curl -X POST 'http://127.0.0.1:8080/slots/0?action=save' -d '{\"filename\": \"tale\"}'"]="needs a server (tests/e2e/serve_slots.sh)"
+    ["curl -X POST 'http://127.0.0.1:8080/slots/0?action=restore' -d '{\"filename\": \"tale\"}'"]="needs a server (tests/e2e/serve_slots.sh)"
+    ["curl -X POST 'http://127.0.0.1:8080/slots/0?action=erase'"]="needs a server (tests/e2e/serve_slots.sh)"
     ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
+    ['python tests/peer/llama_server_suite.py build/ferry']="needs llama.cpp's tests"
+    ['python tests/peer/serve_anthropic.py build/ferry tests/data/tales']="needs Anthropic's client as a Python package"
 )
-prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
+prepared='checkpoint model.gguf draft.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
     golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem cut tests'
 
 # --- what the examples take for granted ----------------------------------------------------------------------------
@@ -55,6 +64,7 @@ export FERRY_QUICK=1 # a selftest in full is in tests/e2e/workspace.sh
         ferry convert checkpoint --outtype $type -o model-$type.gguf -q
     done
     cp model-q8_0.gguf model.gguf
+    ferry convert tests/data/draft --outtype q8_0 -o draft.gguf -q
     ferry create model.gguf -o phone -q
     ferry chunk model.gguf --chunks 2 -o cut -q
     ferry pack phone -q

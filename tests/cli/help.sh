@@ -9,9 +9,9 @@ verbs=$(sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' <<<"$all")
 of_task() { # HEADING: its verbs
     sed -n "/^$1:$/,/^$/s/^  \([a-z][a-z]*\)  .*/\1/p" <<<"$all" | xargs
 }
-check_equal "verbs that make a model" "fetch list rm convert quantize inspect compare" "$(of_task 'Make a model')"
+check_equal "verbs that make a model" "fetch list rm convert quantize inspect compare farm" "$(of_task 'Make a model')"
 check_equal "verbs that package it" "plan chunk compile create pack unpack keygen sign verify" "$(of_task 'Package it for the phone')"
-check_equal "verbs that use it" "run chat serve eval bench tokenize template selftest" "$(of_task 'Use it')"
+check_equal "verbs that use it" "run chat serve eval bench tune tokenize template selftest" "$(of_task 'Use it')"
 check_equal "every verb stands under a task" "$("$FERRY" --version --json | jq -r '.verbs[]' | sort)" "$(sort <<<"$verbs")"
 check_equal "the help stays within 100 columns" "" "$(awk 'length > 100' <<<"$all")"
 check_equal "help, --help and -h are the same" "$all$all" "$("$FERRY" help)$("$FERRY" -h)"

@@ -19,6 +19,8 @@ has "its special tokens" '^  eos 767 "<\|eot_id\|>"$'
 has "its chat template" '^  chat template of [0-9]+ bytes$'
 has "its types" '^  BF16 +38 +2427136 +4854272  100.0 %$'
 has "its tensors under their own names" '^  model.norm.weight +BF16 +\[256\] +512  model.safetensors$'
+"$FERRY" inspect "$TMP/q4_0.gguf" >"$TMP/text"
+has "the type of the file has a word" '^  general.file_type +u32 +2 \(Q4_0\)$'
 "$FERRY" inspect "$TMP/q4_0.gguf" --json >"$TMP/gguf"
 "$FERRY" inspect "$tales" --json >"$TMP/json"
 check_equal "the JSON of both says the same of the model" "$(jq -c '.traits, .tokenizer' "$TMP/gguf")" "$(jq -c '.traits, .tokenizer' "$TMP/json")"

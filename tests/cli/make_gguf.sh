@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 make_gguf=${MAKE_GGUF:-build/host/release/tests/bench/make_gguf}
 make_tiny() { # FILE OPTION...
-    "$make_gguf" "$@" --layers 2 --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --vocab 300 --ctx 512
+    "$make_gguf" --layers 2 "$@" --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --vocab 300 --ctx 512
 }
 runs() { # FILE
     "$FERRY" inspect "$1" -q >/dev/null && "$FERRY" run -m "$1" -p ab -n 2 -q >/dev/null
@@ -26,6 +26,14 @@ check "one with experts is made" make_tiny "$TMP/moe.gguf" --arch qwen3moe --exp
 check_equal "with as many" "4 2" \
     "$("$FERRY" inspect "$TMP/moe.gguf" --json | jq -r '.metadata | "\(."qwen3moe.expert_count") \(."qwen3moe.expert_used_count")"')"
 check "and it runs" runs "$TMP/moe.gguf"
+check "one of convolutions is made" make_tiny "$TMP/lfm2.gguf" --arch lfm2 --layers 3
+check_equal "with attention in its third layer" 1 "$("$FERRY" inspect "$TMP/lfm2.gguf" --json | jq '[.tensors[] | select(.name | endswith("attn_q.weight"))] | length')"
+check "and it runs" runs "$TMP/lfm2.gguf"
+check "one of delta nets is made" make_tiny "$TMP/qwen35.gguf" --arch qwen35 --layers 4
+check_equal "with attention in its fourth layer" 1 "$("$FERRY" inspect "$TMP/qwen35.gguf" --json | jq '[.tensors[] | select(.name | endswith("attn_q.weight"))] | length')"
+check "and it runs" runs "$TMP/qwen35.gguf"
+check "one of both is made" make_tiny "$TMP/lfm2moe.gguf" --arch lfm2moe --layers 4 --experts 4 --experts-used 2 --ff-exp 64
+check "and it runs" runs "$TMP/lfm2moe.gguf"
 check "one whose gate passes little is made" make_tiny "$TMP/sparse.gguf" --arch sparsellama
 check_equal "with a threshold" true \
     "$("$FERRY" inspect "$TMP/sparse.gguf" --json | jq '.metadata."ferry.activation_threshold" > 1')"
@@ -42,9 +50,16 @@ make_tiny "$TMP/other.gguf" --seed 2
 check "another seed gives others" bash -c "! cmp -s '$TMP/q4_0.gguf' '$TMP/other.gguf'"
 
 check_status "no family of this name" 2 "no family 'nosuch'; ferry convert --list-archs has them" make_tiny "$TMP/no.gguf" --arch nosuch
-check_status "no type of this name" 2 "no random weights of type 'q3_K'" make_tiny "$TMP/no.gguf" --type q3_K
+check_status "no type of this name" 2 "no random weights of type 'iq4_xs'" make_tiny "$TMP/no.gguf" --type iq4_xs
 check_status "rows that are not whole blocks" 2 "blk.0.ffn_down.weight: rows of 96 elements are not whole blocks of q4_K" \
     "$make_gguf" "$TMP/no.gguf" --type q4_K --ff 96
 check_status "a vocabulary without the bytes" 2 "a vocabulary of 200: expected at least 259" "$make_gguf" "$TMP/no.gguf" --vocab 200
+# --- a model made wider ----------------------------------------------------------------------------------------------
+widen=$(dirname "$make_gguf")/widen_gguf
+tale() { "$FERRY" run -m "$1" -q -p 'Once upon a time' -n 60 --temp 0; }
+"$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/tales.gguf"
+check "the tales' model four times as wide" "$widen" "$TMP/tales.gguf" "$TMP/wide.gguf" 4 q8_0
+check_equal "says the same" "$(tale "$TMP/tales.gguf")" "$(tale "$TMP/wide.gguf")"
+check "and is as large" test "$(stat -c %s "$TMP/wide.gguf")" -gt 30000000
 check "nothing was written" test ! -e "$TMP/no.gguf"
 finish

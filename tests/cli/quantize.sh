@@ -29,7 +29,7 @@ check_equal "what they do not name is as without" "$("$FERRY" inspect "$TMP/pure
     "$("$FERRY" inspect "$made" --hash --json 2>/dev/null | jq -c '.tensors[] | select(.name == "blk.1.ffn_up.weight") | .sha256')"
 check_status "a pattern for nothing" 2 '--tensor-type nothing=q8_0: no matrix' quantize q4_0 --tensor-type nothing=q8_0
 check_status "one of a norm alone" 2 'no matrix' quantize q4_0 --tensor-type _norm=f16
-check_status "no type" 2 'the type is none of f32' quantize q4_0 --tensor-type a=q2_K
+check_status "no type" 2 'the type is none of f32' quantize q4_0 --tensor-type a=iq2_s
 check_status "a type of an output that is not there" 2 'name its type with --token-embedding-type' \
     quantize q4_0 --output-tensor-type q8_0
 quantize q4_0 -q --recipe llama --output-tensor-type q8_0
@@ -45,10 +45,15 @@ check_equal "has others" "q6_K q5_K q4_K" "$(types "$made" token_embd blk.3.attn
 check_equal "and is of file type Q4_K_S" 14 "$(key "$made" general.file_type)"
 check "so is Q6_K any case" quantize Q6_K -q
 check_status "a mixture is not pure" 2 'TYPE: q5_K_M is a mixture of types, which --recipe llama makes; pure: q5_K' quantize Q5_K_M --pure
-check_status "a type that cannot be written" 2 "TYPE: 'Q3_K_M' cannot be written yet; the smallest" quantize Q3_K_M
+check "Q3_K_M" quantize Q3_K_M -q
+check_equal "has others" "q6_K q5_K q4_K q4_K 12" "$(types "$made" token_embd blk.1.attn_v blk.2.attn_v blk.3.ffn_down) $(key "$made" general.file_type)"
+check "mxfp4" quantize mxfp4 -q
+check_equal "is of one type" "mxfp4 mxfp4 38" "$(types "$made" token_embd blk.1.attn_v) $(key "$made" general.file_type)"
+check "what is written runs" "$FERRY" run -m "$made" -p 'Once upon' -n 4 --temp 0 -q
+check_status "a type that cannot be written" 2 "TYPE: 'IQ3_M' cannot be written yet; the smallest" quantize IQ3_M
 check_status "nor in a conversion" 2 "--outtype: 'IQ4_XS' cannot be written yet" "$FERRY" convert tests/data/tales --outtype IQ4_XS
-check_status "nor on the way to a workspace" 2 "--outtype: 'Q2_K' cannot be written yet" "$FERRY" create tests/data/tales --outtype Q2_K -o "$TMP/w"
-check_status "nor to a phone" 2 "--outtype: 'Q2_K' cannot be written yet" "$FERRY" up tests/data/tales --outtype Q2_K
+check_status "nor on the way to a workspace" 2 "--outtype: 'TQ1_0' cannot be written yet" "$FERRY" create tests/data/tales --outtype TQ1_0 -o "$TMP/w"
+check_status "nor to a phone" 2 "--outtype: 'TQ1_0' cannot be written yet" "$FERRY" up tests/data/tales --outtype TQ1_0
 check "convert takes mixtures" "$FERRY" convert tests/data/tales --outtype Q4_K_M -q -o "$TMP/{FTYPE}.gguf"
 check_equal "and names them" "q6_K q4_K 15" "$(types "$TMP/Q4_K_M.gguf" token_embd blk.0.attn_v) $(key "$TMP/Q4_K_M.gguf" general.file_type)"
 check_status "but not for a part of a model" 2 '--outtype q4_K_M is a mixture for a whole model' \

@@ -124,4 +124,24 @@ check_status "Ctrl-C while a long prompt is computed ends with 130" 130 'interru
     timeout --foreground --preserve-status -s INT 0.5 "$FERRY" run -m "$m" -f "$TMP/long" -c 100000 -n 1
 check "within moments" test $((($(date +%s%N) - begin) / 1000000)) -lt 5000
 check_status "a closed pipe is said" 1 'standard output' bash -c "$FERRY run -m $m -p a -n 3000 -c 4000 --ignore-eos | true; exit \${PIPESTATUS[0]}"
+"$FERRY" convert tests/data/families/lfm2 --outtype f32 -o "$TMP/l2.gguf" -q
+check_status "-v tells layers with a cache from those with a state" 0 'KV cache: 64 positions x 2 layers, f16/f16, states of 3 layers: ' \
+    "$FERRY" run -m "$TMP/l2.gguf" -p a -n 1 -c 64 -ctk f16 -ctv f16 -v
+# --- layers with a sliding window ---------------------------------------------------------------------------------
+# gemma3's: a window of 8 in six of seven layers. They keep it and one batch, or, when the cache is saved, everything.
+"$FERRY" convert tests/data/families/gemma3 --outtype f32 -o "$TMP/g3.gguf" -q 2>/dev/null
+long() { "$FERRY" run -m "$TMP/g3.gguf" -p 'Once upon a time there was' -n 900 --ignore-eos -c 1000 --temp 0 -v "$@" 2>"$TMP/err"; }
+want=$(long --full-window-cache)
+check "all positions are kept when that is asked" grep -q 'KV cache: 1000 positions x 7 layers' "$TMP/err"
+check_equal "the same text from a window and a batch" "$want" "$(long)"
+check "they keep less" grep -q 'KV cache: 1000 positions (with a window: 576) x 7 layers' "$TMP/err"
+check_equal "in steps of 5" "$want" "$(long -b 5)"
+check "still less" grep -q '(with a window: 192)' "$TMP/err"
+check_equal "with guesses" "$want" "$(long -b 5 --spec lookup)"
+check_equal "a saved cache holds everything" "$want" "$(long --prompt-cache "$TMP/g3.cache")"
+check "and is right" test -s "$TMP/g3.cache"
+turns() { printf 'Tell me a tale\nAnd more\n/undo\nAnd less\n/regen\n' | "$FERRY" chat -m "$TMP/g3.gguf" --chat-template chatml -c 2000 -n 300 --temp 0 -ctk f32 -ctv f32 "$@" 2>/dev/null; }
+want=$(turns --full-window-cache)
+check_equal "a conversation that is taken back is the same" "$want" "$(turns -b 4)"
+check "which says something" test ${#want} -gt 1000
 finish

@@ -53,6 +53,7 @@ families/glm      fp16                   1e-2
 families/gemma2   fp16                   1e-2
 families/smollm3  fp16                   1e-2
 families/qwen3    fp16                   1e-2
+families/hunyuan  fp16                   1e-2
 tales             16a8w                  5e-2
 tales             executorch-qwen2.5-0.5b 3e-1
 tales             executorch-qwen3-1.7b  3e-1

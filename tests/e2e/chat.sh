@@ -517,6 +517,20 @@ test "$1" = -x && sed -i 's/Hello/Good morning/; $a and good night' "$2"
 EOF
 chmod +x "$TMP/editor"
 printf 'line %s\\r' {1..100} >"$TMP/paste"
+play "what guesses brought" -n 4 --spec lookup <<EOF
+wait > 
+line /stats
+wait nothing was computed yet
+wait > 
+line Hello.
+wait tokens: -n)
+wait > 
+line /stats
+wait none: 2 steps, 
+wait > 
+line /quit
+end 0
+EOF
 EDITOR="$TMP/editor -x" play "the names of others, an editor, a long paste" -n 4 --timings --system-prompt-file "$TMP/system" <<EOF
 wait > 
 line Hello.
@@ -524,6 +538,9 @@ wait peak memory
 wait > 
 line /regenerate
 wait peak memory
+wait > 
+line /stats
+wait no guesses: --spec makes them
 wait > 
 line /timings
 wait times are not shown

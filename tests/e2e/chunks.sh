@@ -28,7 +28,7 @@ compare() { # DIRECTORY TYPE CHUNKS GRAPHS: what differs
 }
 n=0 bad=
 for f in tests/data/families/*; do
-    jq -e '[.. | objects | (.num_experts, .num_local_experts, .moe_num_primary_experts) // 0] | max > 0' "$f/config.json" >/dev/null && continue
+    jq -e '[.. | objects | (.num_experts, .num_local_experts, .moe_num_primary_experts, .conv_L_cache, .mamba_d_conv, .conv_kernel, .hidden_size_per_layer_input, .kv_lora_rank, .linear_conv_kernel_dim) // 0] | max > 0' "$f/config.json" >/dev/null && continue
     layers=$(jq '[.. | objects | .num_hidden_layers, .n_layer, .num_layers | numbers] | first' "$f/config.json")
     for t in 0 1 2 3; do
         chunks=(1 2 "$layers")

@@ -18,7 +18,7 @@ bad=
 while read -r header; do
     gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -Wno-psabi -I. -Iruntime -Iconvert -Iquantize -mavx2 -mfma -mf16c -fsyntax-only \
         -include "$header" -x c /dev/null 2>/dev/null || bad+="$header "
-done < <(find runtime convert quantize workspace -name '*.h' -not -path '*/arm/*' -not -name kernel_list.h -not -name '*_lanes.h' -not -name 'vnni_*.h')
+done < <(find runtime convert quantize farm workspace -name '*.h' -not -path '*/arm/*' -not -name kernel_list.h -not -name '*_lanes.h' -not -name 'vnni_*.h')
 check_equal "every header compiles alone" "" "$bad"
 check_equal "the scripts are clean" "" "$(grep -lE "^#!" scripts/* | xargs shellcheck -S warning -x tests/*.sh tests/*/*.sh .ci/run 2>&1 | head -20)"
 finish

@@ -29,7 +29,7 @@ check_elf() { # NAME FILE INTERPRETER TYPE
 # --- the static one ------------------------------------------------------------------------------------------------
 bin=${FERRY_ARM##* }
 check_elf "the static program" "$bin" '' EXEC
-check_equal "it has the runtime's verbs" "run chat serve eval bench tokenize template selftest agent" \
+check_equal "it has the runtime's verbs" "run chat serve eval bench tune tokenize template selftest agent" \
     "$($FERRY_ARM --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | xargs)"
 for word in libarchive OpenSSL ZSTD_; do
     check_equal "$word is not in it" 0 "$(grep -ac "$word" "$bin")"

@@ -18,7 +18,7 @@ mkdir -p "$files/F16"
 "$FERRY" convert tests/data/tales --outtype f16 --split-max-size 2M -q -o "$files/F16/tales-F16.gguf"
 parts=$(find "$files/F16" -name '*.gguf' | wc -l)
 cp "$files/tales-Q8_0.gguf" "$files/mmproj-F16.gguf"
-head -c 30000 /dev/urandom >"$files/tales-IQ4_XS.gguf"
+head -c 30000 /dev/urandom >"$files/tales-Q4_0_4_4.gguf"
 head -c 25000 /dev/urandom >"$files/tales-Q2_K.gguf"
 echo '# tales' >"$files/README.md"
 echo x >"$files/imatrix.dat"
@@ -39,9 +39,9 @@ check "it is that of the hub" cmp "$snapshot/tales-Q4_0.gguf" "$files/tales-Q4_0
 check_equal ":TYPE in any case" "$snapshot/tales-Q8_0.gguf" "$(fetch bo/tales-GGUF:q8_0 -q)"
 check_equal "all files of a split model, of a directory" "$snapshot/F16/tales-F16-00001-of-0000$parts.gguf" "$(fetch bo/tales-GGUF:F16@main -q)"
 check_equal "came" "$parts" "$(find "$snapshot/F16" -type l | wc -l)"
-check_status "a type that is not there" 1 "bo/tales-GGUF: no model of type 'Q6_K'; its GGUF files are Q2_K, IQ4_XS, Q4_0, Q8_0, F16" \
+check_status "a type that is not there" 1 "bo/tales-GGUF: no model of type 'Q6_K'; its GGUF files are Q2_K, Q4_0_4_4, Q4_0, Q8_0, F16" \
     "$FERRY" fetch bo/tales-GGUF:Q6_K
-check_status "one that ferry cannot run is fetched with a warning" 0 "warning: ferry cannot run IQ4_XS yet" "$FERRY" fetch bo/tales-GGUF:IQ4_XS
+check_status "one that ferry cannot run is fetched with a warning" 0 "warning: ferry cannot run Q4_0_4_4 yet" "$FERRY" fetch bo/tales-GGUF:Q4_0_4_4
 check_status "another character in it" 2 "':a b' is not a type; expected ORG/NAME:TYPE" "$FERRY" fetch 'bo/tales-GGUF:a b'
 check_status "the type goes before the revision" 2 "'main:F16' is not a revision" "$FERRY" fetch bo/tales-GGUF@main:F16
 check_status "a type or patterns" 2 "give a type .:F16. or --include, not both" "$FERRY" fetch bo/tales-GGUF:F16 --include '*'
@@ -64,7 +64,7 @@ wait which one [Q4_0]?
 line 
 end 0' fetch bo/tales-GGUF
 check_equal "which was fetched" tales-Q4_0.gguf "$(cd "$snapshot" && find . -type l -printf '%P\n')"
-check "what ferry cannot run is marked" grep -q 'IQ4_XS.*(ferry cannot run it)' "$TMP/transcript"
+check "what ferry cannot run is marked" grep -q 'Q4_0_4_4.*(ferry cannot run it)' "$TMP/transcript"
 fresh
 check "a number or a name answers, other answers ask again" at_terminal 'wait which one
 line 9
@@ -115,8 +115,8 @@ done
 fetch bo/tales-GGUF:F16 -q >/dev/null
 check_equal "a split model, by its name" "$("$FERRY" run "$snapshot/F16/tales-F16-00001-of-0000$parts.gguf" -p Once -n 8 --temp 0 -q)" \
     "$("$FERRY" run bo/tales-GGUF:f16 -p Once -n 8 --temp 0 -q)"
-check_status "run refuses what it cannot compute before it downloads" 1 "ferry cannot run IQ4_XS yet; nothing is downloaded" \
-    "$FERRY" run bo/tales-GGUF:IQ4_XS --fetch -p Once
+check_status "run refuses what it cannot compute before it downloads" 1 "ferry cannot run Q4_0_4_4 yet; nothing is downloaded" \
+    "$FERRY" run bo/tales-GGUF:Q4_0_4_4 --fetch -p Once
 check_equal "chat" 1 "$(echo 'Hi' | "$FERRY" chat bo/tales-GGUF:Q8_0 -n 2 --temp 0 -q 2>/dev/null | wc -l)"
 check_equal "bench" pp4 "$("$FERRY" bench bo/tales-GGUF:Q8_0 -p 4 -n 0 -r 1 -o json | jq -r '.[0].n_prompt | "pp\(.)"')"
 check "eval" "$FERRY" eval bo/tales-GGUF:Q8_0 --text tests/data/held.txt -c 64

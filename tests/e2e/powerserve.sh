@@ -3,6 +3,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
+# shellcheck source=tests/serve_lib.sh
+. tests/serve_lib.sh
 
 w=$TMP/proj
 "$FERRY" convert tests/data/tales --outtype q8_0 -o "$TMP/tales.gguf" -q
@@ -34,6 +36,26 @@ check "which verifies" "$FERRY" verify "$TMP/again" -q
 check_equal "with the same weights" "$(sha256sum <"$w/st-05b/ggml/weights.gguf")" "$(cat "$TMP"/again/*/ggml/weights.gguf | sha256sum)"
 check_status "what needs a manifest says how to get one" 1 "has no manifest.json; .*'ferry create' makes of this one of PowerServe" \
     "$FERRY" pack "$w" -o "$TMP/x.tar"
+
+# --- its server's requests ----------------------------------------------------------------------------------------
+"$FERRY" serve -d "$w" --port 0 -c 512 2>"$TMP/words" &
+pid=$!
+servers+=("$pid")
+wait_address "$TMP/words"
+check_equal "serve -d serves the main model by its name" '["st-05b"]' "$(curl -s "$url/v1/models" | jq -c '[.data[].id]')"
+ask='{"model":"st-05b","prompt":"Once upon a time","max_tokens":12,"temperature":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"repeat_penalty":1,"n":1,"best_of":1,"logprobs":0,"stream":false}'
+check_equal "its texts are those of run" "$text" "$(post /completions "$ask" | jq -r '.choices[0].text')"
+check_equal "under both paths" "$text" "$(post /v1/completions "$ask" | jq -r '.choices[0].text')"
+check_equal "a stream ends with [DONE]" "$text data: [DONE]" \
+    "$(post /v1/completions "${ask/false/true}" >"$TMP/stream"; sed -n 's/^data: {/{/p' "$TMP/stream" | jq -rj '.choices[0].text') $(grep . "$TMP/stream" | tail -1)"
+chat='{"model":"st-05b","messages":[{"role":"user","content":"Tell me a tale"}],"max_tokens":12,"temperature":0,"repeat_penalty":1}'
+said=$(post /chat/completions "$chat" | jq -c '.choices[0].message.content')
+check_equal "main+draft is answered by the main model" "$said" "$(post /v1/chat/completions "${chat/st-05b/st-05b+draft}" | jq -c '.choices[0].message.content')"
+check_equal "with one warning" 1 "$(post /completions "${ask/st-05b/a+b}" >/dev/null; grep -c 'names a model and a draft' "$TMP/words")"
+check_equal "a model is not a path that is read" "$said" "$(post /chat/completions "${chat/st-05b/\/etc\/passwd}" | jq -c '.choices[0].message.content')"
+check_equal "a request without messages is refused" 400 "$(curl -s -o /dev/null -w '%{http_code}' "$url/chat/completions" -d '{"model":"st-05b"}')"
+kill -TERM "$pid"
+wait "$pid"
 
 # --- what is wrong in it is found -----------------------------------------------------------------------------------
 cp -r "$w" "$TMP/bad"

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,10 +155,21 @@ static void type(const char *bytes, size_t n)
     }
 }
 
+/* An editor draws its prompt before it takes the terminal over; a Ctrl-D in between would be lost. */
+static void wait_for_editor(void)
+{
+    struct termios t;
+    for (int i = 0; i < 50 && tcgetattr(d.fd, &t) == 0 && (t.c_lflag & ICANON) != 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
 static void do_send(const char *text)
 {
     char bytes[LINE_MAX_BYTES];
-    type(bytes, unescape(text, bytes));
+    const size_t n = unescape(text, bytes);
+    if (n == 1 && bytes[0] == '\x04')
+        wait_for_editor();
+    type(bytes, n);
 }
 
 static void do_line(const char *text)

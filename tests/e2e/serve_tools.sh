@@ -4,21 +4,11 @@
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
+# shellcheck source=tests/serve_lib.sh
+. tests/serve_lib.sh
 
 m=$TMP/tales.gguf
 $FERRY convert tests/data/tales --outtype q4_0 -o "$m" -q
-trap 'kill -KILL "$pid" 2>/dev/null; wait 2>/dev/null; rm -rf "$TMP"' EXIT
-start() { # OPTIONS...: a server on a free port; sets $url and $pid
-    local i
-    : >"$TMP/log" # (the address of the one before is not this one's)
-    "$FERRY" serve -m "$m" --port 0 "$@" 2>"$TMP/log" &
-    pid=$!
-    for ((i = 0; i < 200; i++)); do
-        url=$(sed -n 's/^listening on //p' "$TMP/log")
-        [ -z "$url" ] || break
-        sleep 0.05
-    done
-}
 # ask FILTER: the request of $TMP/request after a jq filter; its answer
 ask() { jq "$1" "$TMP/request" | curl -s "$url/v1/chat/completions" -d @-; }
 # says TEXT: a filter that makes the answer this text
@@ -36,7 +26,7 @@ call='<tool_call>
 wanted='["tool_calls","get_weather","{\"city\": \"Paris\", \"days\": 2}"]'
 shown='.choices[0] | [.finish_reason, .message.tool_calls[0].function.name, .message.tool_calls[0].function.arguments]'
 
-start
+start log
 check_equal "a call is found in an answer" "$wanted" "$(ask "$(says "$call")" | jq -c "$shown")"
 check_equal "an answer of calls alone has no content" null "$(ask "$(says "$call")" | jq -c '.choices[0].message.content')"
 check_equal "text before a call stays" '"I look."' "$(ask "$(says "I look.
@@ -100,7 +90,7 @@ kill -TERM "$pid"
 wait "$pid"
 
 # --- Anthropic's form of the same ---
-start
+start log
 jq '{model: "tales", max_tokens: 200, system: "Be brief.", temperature: 0, messages, tools: [.tools[].function | {name, description, input_schema: .parameters}]
     | map(with_entries(select(.value != null)))}' "$TMP/request" >"$TMP/messages"
 message() { jq "$1" "$TMP/messages" | curl -s "$url/v1/messages" -d @- "${@:2}"; }
@@ -136,8 +126,36 @@ cat >"$TMP/hermes.jinja" <<'END'
 {%- for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}CALL {{ c.function.name }} {{ c.function.arguments.city }}{% endfor %}
 {% endfor %}
 END
-start --chat-template "$TMP/hermes.jinja"
+start log --chat-template "$TMP/hermes.jinja"
 check_equal "a template that shows tools gets them" "<tool_call> TOOLS get_weather:object stop:objectuser: How warm is it in Paris?assistant: CALL get_weather Paristool: 21 degrees|" \
     "$(prompt "$history" | tr '\n' '|' | sed 's/|*$/|/')"
 check_equal "and its calls are found" "$wanted" "$(ask "$(says "$call")" | jq -c "$shown")"
+kill -TERM "$pid"
+wait "$pid"
+
+# --- calls that may come ---
+
+# A model with the mark as a token of its own, which a bias makes it like: what stands after it is the grammar's.
+mkdir "$TMP/caller"
+cp tests/data/tales/*.json tests/data/tales/model.safetensors "$TMP/caller"
+jq '.model.vocab |= with_entries(if .value == 408 then .key = "<tool_call>" else . end)
+    | .model.merges |= map(select((.[0] + .[1]) != "Once"))' tests/data/tales/tokenizer.json >"$TMP/caller/tokenizer.json"
+$FERRY convert "$TMP/caller" --outtype q4_0 -o "$TMP/caller.gguf" -q 2>/dev/null || not_ok "the caller converts"
+m=$TMP/caller.gguf start log
+auto='del(.tools[1]) | .tool_choice = "auto" | .temperature = 1.5 | .max_tokens = 300 | .logit_bias = {"408": 7}'
+free=$(for seed in $(seq 16); do ask "$auto | .seed = $seed"; done)
+calls=$(jq -c '.choices[0] | select(.finish_reason != "length") | .message.tool_calls // [] | .[].function' <<<"$free")
+check "auto: the model calls when it likes to" test "$(wc -l <<<"$calls")" -ge 6
+check_equal "every call is valid" "" "$(jq -c '(.arguments | fromjson) as $a |
+    select((($a.city | . == "Paris" or . == "Rome") and $a.days >= 1 and $a.days <= 9) | not)' <<<"$calls")"
+check "text before calls is free" test "$(jq -s '[.[].choices[0].message | select(.content != null and .content != "" and .tool_calls)] | length' <<<"$free")" -ge 3
+check_equal "no mark is left in the text" 0 "$(jq -r '.choices[0] | select(.finish_reason != "length") | .message.content // ""' <<<"$free" | grep -c '<tool_call>')"
+check_equal "the same seed, the same answer" "$(jq -s '.[0].choices[0].message | del(.tool_calls[]?.id)' <<<"$free")" \
+    "$(ask "$auto | .seed = 1 | .cache_prompt = false" | jq '.choices[0].message | del(.tool_calls[]?.id)')"
+check_equal "parallel_tool_calls false: at most one" 1 \
+    "$(for seed in 1 2 3 4 5; do ask "$auto | .parallel_tool_calls = false | .logit_bias = {\"408\": 12} | .seed = $seed"; done | jq -s '[.[].choices[0].message.tool_calls // [] | length] | max')"
+check "a schema that is not supported is named" grep -q "^400 tools: .*multipleOf" \
+    <(refusal '.tools[0].function.parameters.properties.days = {type: "integer", multipleOf: 3}')
+kill -TERM "$pid"
+wait "$pid"
 finish

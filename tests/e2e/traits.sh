@@ -47,6 +47,43 @@ smallthinker-4b|experts are chosen by the residual stream as it enters the layer
 smallthinker-21b|no RoPE in layers 0, 4
 olmo2|attention and feed-forward read the residual stream without a norm
 olmo2|what attention and feed-forward add is normed first
+gpt-oss|each head.s softmax has a sink: a score without a value
+gpt-oss|YaRN scaling by 8 beyond 16 positions, its ramp not rounded to whole pairs
+gpt-oss|feed-forward of width 64: g sigmoid\(1\.702 g\) \* \(up \+ 1\), g at most 7, up within 7 of 0
+gpt-oss|experts and their router have biases
+minicpm3|4 attention heads of 24, queries out of 48 values of a token, keys and values of 16 out of 32 \(latent attention\)
+lfm2|no attention in layers 0, 1, 3: a gated short convolution over 3 positions
+lfm2moe|no experts in the first 2 layers: a feed-forward of width 96
+lfm2moe|a bias takes part in the choice of the experts, not in their weights
+gemma4|4 attention heads of 32 share 1 of keys and values
+gemma4|in layers with the window heads have 16 elements, and 1 of keys and values
+gemma4|each layer gets 16 numbers of every token from a table of its own
+gemma4|the last 3 layers have no keys and values: they read those of the last earlier layer of their kind
+gemma4|in layers without the window a part of each head rotates \(rope_freqs\)
+gemma4|of width 192 in layers 5, 6, 7
+gemma4|scores are multiplied by 1 instead of 1/sqrt\(32\)
+granite4|a Mamba-2 mixer instead of attention in layers 0, 1, 3, 4
+granite4|8 heads of 16 in the mixer, a state of 32, 1 group, a convolution over 4 positions
+granite4|no rotation: attention does not see positions
+qwen35|a gated delta net instead of attention in layers 0, 1, 2, 4, 5, 6
+qwen35|4 heads of 16 values in it share 2 of queries and keys of 16, a convolution over 4 positions
+qwen35|what attention gives is multiplied by sigmoid\(gate\), of which q has the rows
+qwen35|queries and keys are normed before they rotate
+falcon-h1|attention and a Mamba-2 mixer side by side in every layer
+falcon-h1|6 heads of 16 in the mixer, a state of 32, 1 group, a convolution over 4 positions
+nemotron-h|a Mamba-2 mixer instead of attention in layers 0, 2, 5
+nemotron-h|a feed-forward and nothing else in layers 1, 4, 6
+nemotron-h|feed-forward of width 96: relu2\(up\)
+lfm3|in 1 of 7 layers a token sees the 8 nearest positions only, in layers 2, 6 all
+lfm3|in layers without the window a part of each head rotates \(rope_freqs\)
+lfm3|what a head gives is multiplied by sigmoid\(gate\), one gate a head
+lfm3|what attention and feed-forward add is normed first
+gemma3n|4 residual streams: a layer computes one and predicts the others \(AltUp\)
+gemma3n|a branch of rank 8 stands beside attention \(LAuReL\)
+gemma3n|in layers 0, 1 gates below mean \+ 1\.282 deviations count 0
+gemma3n|values are normed, without a weight
+hunyuan|queries and keys are normed after they rotate
+ministral3|a query at position p is multiplied by 1 \+ 0\.3 ln\(1 \+ floor\(p / 16\)\)
 opt|positions are learned: no more than [0-9]+, and no rotation
 EOF2
 check_equal "the same in JSON" true "$("$FERRY" inspect "$TMP/opt.gguf" --json | jq '.traits | any(startswith("positions are learned"))')"

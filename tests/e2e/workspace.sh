@@ -110,8 +110,8 @@ fi
 
 # --- a draft -------------------------------------------------------------------------------------------------------
 check "a draft of the same vocabulary" "$ferry" create "$TMP/f16/tales/ggml/weights.gguf" --draft "$TMP/tales.gguf" -o "$TMP/spec" -q
-check_equal "run reports once that it is not used" 1 \
-    "$("$ferry" run -d "$TMP/spec" -p a -n 1 2>&1 | grep -c 'draft model tales-2 of the workspace is not used')"
+check_equal "run says once how to use it" 1 \
+    "$("$ferry" run -d "$TMP/spec" -p a -n 1 2>&1 | grep -c 'the workspace has a draft model, tales-2: --spec auto uses it')"
 check_equal "is named in workspace.json" 'tales tales-2' "$(jq -r '"\(.model_main) \(.model_draft)"' "$TMP/spec/workspace.json")"
 check_equal "with an id of its own" 'tales tales-2' "$(jq -rs 'map(.model_id) | join(" ")' "$TMP"/spec/tales{,-2}/model.json)"
 check "and verified" "$ferry" verify "$TMP/spec" -q

@@ -53,7 +53,7 @@ static void follow(fy_grammar *g, const fy_trie *t, const uint8_t *choices, size
     fy_err e = {0};
     fy_matcher *m = fy_matcher_new(g, t, &e);
     require(m != NULL || e.code == FY_EFIT);
-    for (size_t i = 0; m != NULL && i < n && i < 24 && !fy_matcher_ended(m); i++) {
+    for (size_t i = 0; m != NULL && i < n && i < 12 && !fy_matcher_ended(m); i++) {
         fy_mask mask;
         if (fy_matcher_mask(m, &mask, &e) != 0) {
             require(e.code == FY_EFIT ||

@@ -46,8 +46,9 @@ static void fill(fy_requant *q)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const fy_type types[] = {FY_F32,  FY_F16,  FY_BF16, FY_Q8_0, FY_Q4_0, FY_Q4_1,
-                                    FY_Q5_0, FY_Q5_1, FY_Q4_K, FY_Q5_K, FY_Q6_K};
+    static const fy_type types[] = {FY_F32,  FY_F16,  FY_BF16, FY_Q8_0,   FY_Q4_0,
+                                    FY_Q4_1, FY_Q5_0, FY_Q5_1, FY_Q4_K,   FY_Q5_K,
+                                    FY_Q6_K, FY_Q2_K, FY_Q3_K, FY_IQ4_NL, FY_MXFP4};
     static const char *const rules[] = {"blk=q4_1"};
     static const fy_type f16 = FY_F16;
     if (size < HEAD)

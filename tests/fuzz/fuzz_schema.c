@@ -1,7 +1,9 @@
-/* Schemas: refused with a message, or a grammar whose random texts are JSON. */
+/* Schemas: refused with a message, or a grammar whose random text is JSON. A small vocabulary makes
+ * masks, the most of a run, cheap. */
 #include <stdint.h>
 
 #include "base/json.h"
+#define ANSWER_TOKENS 320
 #include "tests/unit/grammar/random_answers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,9 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require((g == NULL) == (e.code != FY_OK));
     require(fy_utf8_valid(e.msg, strlen(e.msg)));
     fy_matcher *m = g != NULL ? fy_matcher_new(g, maker.trie, &e) : NULL;
-    for (int i = 0; m != NULL && i < 3; i++) {
+    if (m != NULL) {
         fy_str text = {0};
-        e = (fy_err){0};
         if (answer_make(&maker, m, &text, &e) == 0)
             check_text(&text);
         else

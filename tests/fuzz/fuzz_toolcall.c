@@ -10,11 +10,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const templates[] = {
-    "tools <tool_call>",          "tools <|python_tag|>",    "tools [TOOL_CALLS]",
-    "tools <|/tool_call|>",       "tools <|tool_call|>",     "tools <arg_key>",
-    "tools <function=",           "tools <|tool_call>call:", "",
-    "tools <start_function_call>"};
+static const char *const templates[] = {"tools <tool_call>",
+                                        "tools <|python_tag|>",
+                                        "tools [TOOL_CALLS]",
+                                        "tools <|/tool_call|>",
+                                        "tools <|tool_call|>",
+                                        "tools <arg_key>",
+                                        "tools <function=",
+                                        "tools <|tool_call>call:",
+                                        "",
+                                        "tools <start_function_call>",
+                                        "tools [ARGS]"};
 
 static int append(void *user, fy_tool_event what, fy_span text, fy_err *e)
 {

@@ -18,9 +18,11 @@ import tempfile
 import gguf
 import numpy as np
 
-FTYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q4_K": 15, "q5_K": 17, "q6_K": 18}
-MIXTURES = {"Q4_K_M": 15, "Q4_K_S": 14, "Q5_K_M": 17, "Q5_K_S": 16, "Q6_K": 18}  # by llama-quantize's own names
-TYPES = {"f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_K": 12, "q5_K": 13, "q6_K": 14}
+FTYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q4_K": 15, "q5_K": 17, "q6_K": 18, "q2_K": 10, "q3_K": 12, "iq4_nl": 25}
+MIXTURES = {"Q4_K_M": 15, "Q4_K_S": 14, "Q5_K_M": 17, "Q5_K_S": 16, "Q6_K": 18, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
+            "Q3_K_L": 13, "MXFP4_MOE": 38}  # by llama-quantize's own names
+TYPES = {"f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_K": 12, "q5_K": 13, "q6_K": 14, "q2_K": 10,
+         "q3_K": 11, "iq4_nl": 20, "mxfp4": 39}
 # name: architecture, layers, heads of keys, experts, tied, attn_qkv in one, row length, that of ffn_down
 MODELS = {
     "llama": ("llama", 19, 1, 0, False, False, 256, 256), "llama, 7 layers": ("llama", 7, 1, 0, False, False, 256, 256),

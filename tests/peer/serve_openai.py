@@ -5,9 +5,10 @@
     python tests/peer/serve_openai.py build/ferry tests/data/tales
 
 The checkpoint is converted, a server started on a free port, and every call that the client offers for it made: models,
-chat and completions, with and without streams, log probabilities, several choices, stop strings, seeds, errors, keys, and a
+chat, completions, responses and embeddings, with and without streams, log probabilities, several choices, stop strings, seeds, errors, keys, and a
 client that leaves in the middle of an answer. The client checks the form of every answer (pydantic), this script what they
 say. Exit status 1 when something differs. ./scripts/test does not run this."""
+import json
 import pathlib
 import re
 import subprocess
@@ -88,6 +89,43 @@ def texts(c):
           and scored.usage.completion_tokens == 0, scored)
 
 
+def embeddings(c):
+    texts = ["Once upon a time", "a fox"]
+    whole = c.embeddings.create(model="x", input=texts)  # the client asks for base64
+    check("texts have embeddings", [d.index for d in whole.data] == [0, 1] and whole.usage.prompt_tokens == whole.usage.total_tokens > 0, whole)
+    check("of length 1", all(abs(sum(v * v for v in d.embedding) - 1) < 1e-5 for d in whole.data))
+    check("as floats the same", c.embeddings.create(model="x", input=texts, encoding_format="float").data[1].embedding
+          == c.embeddings.create(model="x", input=texts[1], encoding_format="float").data[0].embedding)
+
+
+def responses(c):
+    ask = dict(model="x", instructions="Be kind.", input="Tell me a tale.", temperature=0, max_output_tokens=24)
+    whole = c.responses.create(**ask)
+    check("a response is incomplete at its limit", whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens"
+          and whole.usage.output_tokens == 24 and whole.output_text, whole)
+    with c.responses.stream(**ask) as stream:  # the client puts the events together
+        kinds = [e.type for e in stream]
+    check("its stream says the same", "response.output_text.delta" in kinds and kinds[-1] == "response.incomplete", kinds)
+    deltas = [e.delta for e in c.responses.create(**ask, stream=True) if e.type == "response.output_text.delta"]
+    check("in pieces", "".join(deltas) == whole.output_text and len(deltas) > 10, deltas)
+    schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}
+    held = c.responses.create(model="x", input="Hi", temperature=1, text={"format": {"type": "json_schema", "name": "a", "schema": schema}})
+    check("a schema holds", json.loads(held.output_text)["city"] in ("Paris", "Rome"), held.output_text)
+    tools = [{"type": "function", "name": "go", "description": "", "parameters": schema, "strict": True}]
+    called = c.responses.create(model="x", input="Hi", temperature=1, tools=tools, tool_choice="required", parallel_tool_calls=False)
+    call = called.output[0]
+    check("a tool is called", call.type == "function_call" and call.name == "go" and json.loads(call.arguments)["city"], call)
+    history = [{"role": "user", "content": "Hi"}, *[i.model_dump(exclude_none=True) for i in called.output],
+               {"type": "function_call_output", "call_id": call.call_id, "output": "done"}]
+    check("and answered", c.responses.create(model="x", input=history, tools=tools, max_output_tokens=3).usage.output_tokens <= 3)
+    check("tokens are counted", c.responses.input_tokens.count(model="x", input="Hi").input_tokens > 5)
+    try:
+        c.responses.create(model="x", input="Hi", previous_response_id=called.id)
+        check("an earlier response is refused", False)
+    except openai.BadRequestError as e:
+        check("an earlier response is refused", e.body["param"] == "previous_response_id", e.body)
+
+
 def refusals(c, url):
     for name, error, ask in [
         ("no messages", openai.BadRequestError, dict(messages=[])),
@@ -131,6 +169,8 @@ def main():
         check("the model has its alias", [m.id for m in c.models.list()] == ["tale"] and c.models.retrieve("tale").id == "tale")
         chats(c)
         texts(c)
+        embeddings(c)
+        responses(c)
         refusals(c, url)
         leaving(c, url)
         p.terminate()

@@ -140,7 +140,8 @@ check_equal "Ctrl-C ends the phone's program, whose status it is" 130 $status
 check "what was made is shown" grep -q 'generated' "$TMP/err"
 check_equal "nothing runs on" "" "$(adb shell 'ps -A -o ARGS 2>/dev/null || ps' | grep 'ferry run --work' | grep -v grep)"
 
-printf 'wait >\nresize 31 97\nline Tell me a tale about a brave prince.\nwait .\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
+# (the prompt is drawn once more after the resize: what follows the end of the answer is the next one)
+printf 'wait >\nresize 31 97\nline Tell me a tale about a brave prince.\nwait joy.\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
 check "a chat at the terminal" env PTY_TIMEOUT=120 TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
     "$ferry" chat --device -d "$w" "${exact[@]}"
 printf 'wait >\nline Tell me a tale.\nwait a tale.\nwait  \nsend \\x03\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"

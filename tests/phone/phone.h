@@ -18,6 +18,7 @@ typedef struct {
     bool unauthorized;   /* asks for a key and accepts none */
     bool noexec;         /* files that are sent lose their execute bits */
     bool exit_lost;      /* the shell service ends without an exit packet */
+    bool lets_live;      /* what a shell ran is not killed when its connection ends: its streams are closed */
     uint64_t drop_after; /* bytes of the transport, both ways; then it is cut, once. 0: never */
     uint64_t full_after; /* bytes of sync SEND; then the disk is full. 0: never */
     uint64_t extra;      /* bytes that sync RECV sends after the end of a file */
@@ -41,6 +42,10 @@ void phone_note(const phone *p, const char *what, const char *arg);
 _Noreturn void phone_sync(const phone *p, int fd);
 _Noreturn void phone_shell(const phone *p, int fd, const char *args, const char *command);
 _Noreturn void phone_exec(const phone *p, int fd, const char *command);
+
+/* Starts what /system/bin/setsid leaves in /.detached, under a tracer of its own: proot would not end
+ * before all that it traces. Runs in a process of its own, never returns. */
+_Noreturn void phone_init(const phone *p);
 
 /* The path on this machine of a path on the phone, links followed inside the phone (all but the
  * last when !follow). false: too long, or a loop. */

@@ -34,7 +34,7 @@ phone_make_root() { # ROOT
         "$root"/fake/sys/class/{thermal/thermal_zone0,power_supply/battery}
     cp "$PHONE_BUSYBOX" "$root/system/bin/busybox"
     for applet in sh cat ls df rm mv cp ln mkdir rmdir sha256sum uname test chmod touch find stat kill sleep id \
-        readlink head tail grep sed awk wc env printenv true false echo printf dd du stty tty ps sync date; do
+        readlink head tail grep sed awk wc env printenv true false echo printf dd du stty tty ps sync date cut tr; do
         ln -sf busybox "$root/system/bin/$applet"
     done
     ln -sfn system/bin "$root/bin"
@@ -43,6 +43,17 @@ phone_make_root() { # ROOT
 if [ $# -eq 0 ]; then sed 's/^\([^=]*\)=\(.*\)$/[\1]: [\2]/' /system/build.prop; else sed -n "s/^$1=//p" /system/build.prop; fi
 EOF
     chmod 755 "$root/system/bin/getprop"
+    mkdir -p "$root/.detached"
+    cat >"$root/system/bin/setsid" <<'EOF'
+#!/system/bin/sh
+# "setsid sh -c SCRIPT": phone_init starts it
+printf '%s' "$3" >"/.detached/$$" && mv "/.detached/$$" "/.detached/$$.sh"
+EOF
+    cat >"$root/system/bin/settings" <<'EOF'
+#!/system/bin/sh
+if [ "$1" = put ]; then echo "$4" >"/.setting-$3"; else cat "/.setting-$3" 2>/dev/null || echo null; fi
+EOF
+    chmod 755 "$root/system/bin/setsid" "$root/system/bin/settings"
     cat >"$root/system/build.prop" <<'EOF'
 ro.product.manufacturer=Ferry
 ro.product.model=Emulated Phone

@@ -104,7 +104,8 @@ static void end_stream(daemon_state *d, stream *s)
     write_stats(d);
     close(s->fd);
     free(s->pending);
-    waitpid(s->pid, NULL, WNOHANG);
+    if (s->pid > 0)
+        waitpid(s->pid, NULL, WNOHANG);
     *s = (stream){0};
 }
 
@@ -127,15 +128,47 @@ static _Noreturn void serve(daemon_state *d, int fd, const char *service)
     phone_shell(&d->phone, fd, args, colon + 1);
 }
 
-static bool open_stream(daemon_state *d, uint32_t remote, const char *service)
+static int free_stream(const daemon_state *d)
 {
-    bool known = strcmp(service, "sync:") == 0 || strncmp(service, "exec:", 5) == 0 ||
-                 (strncmp(service, "shell", 5) == 0 && strchr(service, ':') != NULL);
     size_t i = 0;
     while (i < MAX_STREAMS && d->streams[i].remote != 0)
         i++;
+    return i < MAX_STREAMS ? (int)i : -1;
+}
+
+static bool add_stream(daemon_state *d, int i, uint32_t remote, int fd, pid_t pid)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    d->streams[i] =
+        (stream){.remote = remote, .id = ++d->last_id, .fd = fd, .pid = pid, .may_write = true};
+    return send_message(d, OKAY, d->last_id, remote, "", 0);
+}
+
+/* A forwarded port: the phone's loopback is this machine's. */
+static bool open_port(daemon_state *d, uint32_t remote, const char *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(port)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int i = free_stream(d), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    phone_note(&d->phone, "tcp:", port);
+    if (i >= 0 && fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
+        return add_stream(d, i, remote, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    return send_message(d, CLSE, 0, remote, "", 0);
+}
+
+static bool open_stream(daemon_state *d, uint32_t remote, const char *service)
+{
+    if (strncmp(service, "tcp:", 4) == 0)
+        return open_port(d, remote, service + 4);
+    bool known = strcmp(service, "sync:") == 0 || strncmp(service, "exec:", 5) == 0 ||
+                 (strncmp(service, "shell", 5) == 0 && strchr(service, ':') != NULL);
+    const int i = free_stream(d);
     int pair[2];
-    if (!known || i == MAX_STREAMS || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+    if (!known || i < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
         return send_message(d, CLSE, 0, remote, "", 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -144,11 +177,7 @@ static bool open_stream(daemon_state *d, uint32_t remote, const char *service)
         serve(d, pair[1], service);
     }
     close(pair[1]);
-    fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    fcntl(pair[0], F_SETFD, FD_CLOEXEC);
-    d->streams[i] = (stream){
-        .remote = remote, .id = ++d->last_id, .fd = pair[0], .pid = pid, .may_write = true};
-    return send_message(d, OKAY, d->last_id, remote, "", 0);
+    return add_stream(d, i, remote, pair[0], pid);
 }
 
 /* Hands pending bytes to the service; the host gets its OKAY when all are taken. */
@@ -307,6 +336,11 @@ int main(int argc, char **argv)
     if (listener < 0) {
         perror("phone_adbd");
         return 1;
+    }
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        close(listener);
+        phone_init(&d.phone);
     }
     for (;;) {
         d.link = accept4(listener, NULL, NULL, SOCK_CLOEXEC);

@@ -21,6 +21,7 @@ static void set(phone_control *c, const char *name, const char *value)
         {"unauthorized", NULL, &c->unauthorized},
         {"noexec", NULL, &c->noexec},
         {"exit_lost", NULL, &c->exit_lost},
+        {"lets_live", NULL, &c->lets_live},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(name, rows[i].name) != 0)

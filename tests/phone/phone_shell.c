@@ -1,5 +1,6 @@
 /* Commands on the phone: arm64 programs in its own root, by proot and qemu. shell v2 packets (AOSP
  * adb, shell_protocol.h): {u8 id, u32le length, bytes}. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -56,6 +57,43 @@ _Noreturn void phone_exec(const phone *p, int fd, const char *command)
     dup2(fd, STDOUT_FILENO);
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     run_command(p, command);
+}
+
+/* Runs the file as a script of a new session. */
+static void start_detached(const phone *p, const char *path)
+{
+    static char text[1 << 16];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+    if (n < 0 || fork() != 0)
+        return;
+    text[n] = '\0';
+    signal(SIGCHLD, SIG_DFL);
+    setsid();
+    const int null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 3; i++)
+        dup2(null, i);
+    run_command(p, text);
+}
+
+_Noreturn void phone_init(const phone *p)
+{
+    char dir[4096], path[4400];
+    snprintf(dir, sizeof dir, "%s/.detached", p->root);
+    for (;; usleep(50000)) {
+        DIR *d = opendir(dir);
+        for (const struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+            const char *dot = strrchr(e->d_name, '.');
+            snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+            if (dot != NULL && strcmp(dot, ".sh") == 0)
+                start_detached(p, path);
+        }
+        if (d != NULL)
+            closedir(d);
+    }
 }
 
 /* --- a child with pipes or a terminal --------------------------------------------------------- */
@@ -187,7 +225,13 @@ _Noreturn void phone_shell(const phone *p, int fd, const char *args, const char 
         if (here && c.err >= 0 && f[2].revents != 0)
             here = pass_output(fd, ID_STDERR, &c.err, p->control->chunk);
     }
-    if (!here) {
+    if (!here && p->control->lets_live && !tty) {
+        const int ends[] = {c.in, c.out, c.err};
+        for (int i = 0; i < 3; i++) {
+            if (ends[i] >= 0)
+                close(ends[i]);
+        }
+    } else if (!here) {
         kill(-c.pid, SIGHUP);
         usleep(100000);
         kill(-c.pid, SIGKILL);

@@ -94,6 +94,48 @@ static void a_chunk_has_its_tensors_in_order(void **state)
     expect(&g, 20, "layer_3_value_1", 128, 8, 2);
 }
 
+/* RWKV: no mask, table or cache. */
+static void layers_with_states_have_three_parts_each(void **state)
+{
+    (void)state;
+    fy_hparams hp = model(64, 4, 4, 16, 352);
+    hp.wkv_head = 16;
+    hp.n_rot = 0;
+    hp.n_rank_iclr = hp.n_rank_decay = 8;
+    fy_chunk_info p = {.kind = FY_CHUNK_LAYERS, .first_layer = 2, .end_layer = 4};
+    fy_graph_shape g = shape(&hp, &p);
+    g.n_batch = 16;
+    assert_int_equal(fy_graph_n_io(&g), 4 + 6 + 1 + 6);
+    expect(&g, 0, "x", 16, 64, 4);
+    expect(&g, 1, "v_first_in", 16, 64, 4);
+    expect(&g, 2, "token_mask", 16, 1, 4);
+    expect(&g, 3, "token_last", 1, 16, 4);
+    expect(&g, 4, "state6_in", 1, 64, 2);
+    expect(&g, 5, "state7_in", 64, 16, 2);
+    expect(&g, 6, "state8_in", 1, 64, 2);
+    expect(&g, 9, "state11_in", 1, 64, 2);
+    expect(&g, 10, "out", 16, 64, 4);
+    expect(&g, 11, "state6_out", 1, 64, 2);
+    expect(&g, 16, "state11_out", 1, 64, 2);
+    p.first_layer = 0; /* the first chunk of several, for one token */
+    p.end_layer = 2;
+    g.n_batch = 1;
+    expect(&g, 1, "state0_in", 1, 64, 2);
+    expect(&g, 8, "v_first_out", 1, 64, 4);
+    p.end_layer = 4; /* all layers: nobody else wants the values of the first one */
+    expect(&g, 13, "out", 1, 64, 4);
+    expect(&g, 14, "state0_out", 1, 64, 2);
+    p.first_layer = 2;
+    hp.n_rank_iclr = 0; /* version 6 */
+    expect(&g, 1, "state6_in", 1, 64, 2);
+    hp.n_rank_decay = 0; /* version 5 */
+    expect(&g, 1, "token_mask", 1, 1, 4);
+    expect(&g, 2, "state6_in", 1, 64, 2);
+    const fy_chunk_info head = {.kind = FY_CHUNK_HEAD, .end_token = 352};
+    g.chunk = &head;
+    assert_int_equal(fy_graph_n_io(&g), 2);
+}
+
 static void windows_have_a_mask_and_a_rotation_of_their_own(void **state)
 {
     (void)state;
@@ -178,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_packages_have_these_buffers),
         cmocka_unit_test(a_chunk_has_its_tensors_in_order),
+        cmocka_unit_test(layers_with_states_have_three_parts_each),
         cmocka_unit_test(windows_have_a_mask_and_a_rotation_of_their_own),
         cmocka_unit_test(a_head_has_the_logits_of_its_slice),
         cmocka_unit_test(the_bytes_are_those_of_all_tensors),

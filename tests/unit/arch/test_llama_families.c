@@ -353,6 +353,64 @@ static void olmo2_norms_stand_behind_the_blocks_only(void **state)
     assert_null(fy_row_of_gguf(f, FY_SPAN("blk.3.ffn_norm.weight"), &layer));
 }
 
+/* --- olmo3, exaone4, hunyuan, ernie 4.5, ministral 3 --- */
+
+static void olmo3_is_written_as_olmo2_with_a_list_of_windows(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Olmo3ForCausalLM", "olmo2");
+    assert_ptr_equal(f->rows, family_of("Olmo2ForCausalLM", "olmo2")->rows);
+    assert_true(fy_family_of_gguf(FY_SPAN("olmo2"), false)->lists_swa_layers);
+    assert_true(f->swa_unscaled);
+}
+
+static void exaone4_has_olmo2_norms_and_norms_of_heads(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Exaone4ForCausalLM", "exaone4");
+    fy_hparams hp = whole_model(f);
+    static const row_case cases[] = {
+        {"blk.3.attn_q_norm.weight", "model.layers.3.self_attn.q_norm.weight", 128, 1},
+        {"blk.3.post_ffw_norm.weight", "model.layers.3.post_feedforward_layernorm.weight", 4096, 1},
+        {"rope_freqs.weight", "", 64, 1},
+    };
+    EXPECT_ROWS(f, &hp, cases);
+    uint32_t layer;
+    assert_null(fy_row_of_gguf(f, FY_SPAN("blk.3.attn_norm.weight"), &layer));
+}
+
+static void hunyuan_norms_come_after_the_rotation(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("HunYuanDenseV1ForCausalLM", "hunyuan-dense");
+    fy_hparams hp = whole_model(f);
+    static const row_case cases[] = {
+        {"blk.3.attn_q_norm.weight", "model.layers.3.self_attn.query_layernorm.weight", 128, 1},
+        {"blk.3.attn_k_norm.weight", "model.layers.3.self_attn.key_layernorm.weight", 128, 1},
+    };
+    EXPECT_ROWS(f, &hp, cases);
+    assert_true(f->norm_rotated);
+    expect_rule(f, "use_qk_norm", "true");
+}
+
+static void ernie4_5_rotates_neighbours_and_permutes_nothing(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Ernie4_5ForCausalLM", "ernie4_5");
+    assert_int_equal(f->rope, FY_ROPE_NORM);
+    assert_int_equal(row_of(f, "blk.0.attn_q.weight")->transform, FY_X_COPY);
+    assert_int_equal(row_of(f, "blk.0.attn_k.weight")->transform, FY_X_COPY);
+}
+
+static void ministral3_knows_a_scale_of_queries(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Ministral3ForCausalLM", "mistral3");
+    assert_string_equal(f->rope_keys[0], "llama_4_scaling_beta");
+    assert_int_equal(row_of(f, "blk.0.attn_q.weight")->transform, FY_X_PERMUTE_Q);
+    assert_null(fy_family_of_hf(FY_SPAN("Mistral3ForConditionalGeneration"))); /* Mistral, too */
+}
+
 /* --- phi3 --- */
 
 static void phi3_q_k_v_and_gate_up_stay_whole(void **state)
@@ -486,6 +544,47 @@ static void glm4_half_of_each_head_rotates_by_neighbours(void **state)
     assert_true(hp.norm_rms_eps == 1.5625e-7F);
 }
 
+/* --- minicpm3 --- */
+
+static void minicpm3_what_is_made_of_latents_has_their_lengths(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("MiniCPM3ForCausalLM", "minicpm3");
+    fy_hparams hp = f->defaults;
+    hp.head_dim = 96;
+    hp.n_rot = 32;
+    fy_hparams_derive(&hp, f);
+    static const row_case cases[] = {
+        {"blk.3.attn_q_a.weight", "model.layers.3.self_attn.q_a_proj.weight", 2560, 768},
+        {"blk.3.attn_q_a_norm.weight", "model.layers.3.self_attn.q_a_layernorm.weight", 768, 1},
+        {"blk.3.attn_q_b.weight", "model.layers.3.self_attn.q_b_proj.weight", 768, 40 * 96},
+        {"blk.3.attn_kv_a_mqa.weight", "model.layers.3.self_attn.kv_a_proj_with_mqa.weight", 2560,
+         256 + 32},
+        {"blk.3.attn_kv_a_norm.weight", "model.layers.3.self_attn.kv_a_layernorm.weight", 256, 1},
+        {"blk.3.attn_kv_b.weight", "model.layers.3.self_attn.kv_b_proj.weight", 256,
+         40 * (64 + 64)},
+        {"blk.3.attn_output.weight", "model.layers.3.self_attn.o_proj.weight", 40 * 64, 2560},
+        {"rope_factors_long.weight", "", 16, 1},
+    };
+    EXPECT_ROWS(f, &hp, cases);
+    assert_int_equal(f->rope, FY_ROPE_NEOX);
+    assert_true(hp.latent_eps == 1e-6F && hp.norm_rms_eps == 1e-5F);
+}
+
+/* What llama.cpp's files leave out: its constants. */
+static void minicpm3_the_scales_follow_from_depth_and_width(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("MiniCPM3ForCausalLM", "minicpm3");
+    fy_hparams hp = {.n_embd = 2560, .n_layer = 62, .n_head = 40, .kv_lora_rank = 256};
+    fy_hparams_derive(&hp, f);
+    assert_true(hp.embedding_scale == 12 && hp.logit_scale == 10);
+    assert_true(hp.residual_scale > 0.17779F && hp.residual_scale < 0.17781F);
+    expect_rule(f, "scale_emb", "12");
+    expect_rule(f, "scale_depth", "1.4");
+    expect_rule(f, "dim_model_base", "256");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +609,11 @@ int main(void)
         cmocka_unit_test(qwen3_q_and_k_have_a_norm_per_head),
         cmocka_unit_test(olmo2_q_and_k_have_a_norm_over_all_heads),
         cmocka_unit_test(olmo2_norms_stand_behind_the_blocks_only),
+        cmocka_unit_test(olmo3_is_written_as_olmo2_with_a_list_of_windows),
+        cmocka_unit_test(exaone4_has_olmo2_norms_and_norms_of_heads),
+        cmocka_unit_test(hunyuan_norms_come_after_the_rotation),
+        cmocka_unit_test(ernie4_5_rotates_neighbours_and_permutes_nothing),
+        cmocka_unit_test(ministral3_knows_a_scale_of_queries),
         cmocka_unit_test(phi3_q_k_v_and_gate_up_stay_whole),
         cmocka_unit_test(phi3_the_window_has_no_default),
         cmocka_unit_test(chatglm_both_classes_are_read),
@@ -519,6 +623,8 @@ int main(void)
         cmocka_unit_test(glm_nothing_is_permuted_and_gate_stands_above_up),
         cmocka_unit_test(glm4_the_norms_are_not_what_their_names_say),
         cmocka_unit_test(glm4_half_of_each_head_rotates_by_neighbours),
+        cmocka_unit_test(minicpm3_what_is_made_of_latents_has_their_lengths),
+        cmocka_unit_test(minicpm3_the_scales_follow_from_depth_and_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,6 +366,99 @@ static void smallthinker_numbers_of_experts_have_keys_of_their_own(void **state)
     assert_int_equal(f->keys[2].op, FY_OP_ROUTER_IS_SOFTMAX);
 }
 
+/* --- lfm2moe --- */
+
+static void lfm2moe_the_first_layers_have_no_experts(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Lfm2MoeForCausalLM", "lfm2moe");
+    fy_hparams hp = whole_model(f);
+    static const char *const experts[] = {
+        "blk.%u.ffn_gate_inp.weight", "blk.%u.exp_probs_b.bias", "blk.%u.ffn_gate_exps.weight",
+        "blk.%u.ffn_up_exps.weight", "blk.%u.ffn_down_exps.weight"};
+    assert_int_equal(hp.n_dense_layers, 2);
+    for (uint32_t layer = 0; layer < 4; layer++) {
+        assert_int_equal(fy_row_is_in_layer(&hp, row_of(f, "blk.0.ffn_up.weight"), layer),
+                         layer < 2);
+        assert_true(fy_row_is_in_layer(&hp, row_of(f, "blk.0.ffn_norm.weight"), layer));
+        for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
+            char name[FY_ROW_NAME_BYTES];
+            fy_row_name(experts[i], 0, name);
+            assert_int_equal(fy_row_is_in_layer(&hp, row_of(f, name), layer), layer >= 2);
+        }
+    }
+    hp = whole_model(family_of("Lfm2ForCausalLM", "lfm2"));
+    assert_true(fy_row_is_in_layer(&hp, row_of(f, "blk.0.ffn_up.weight"), 31));
+}
+
+static void lfm2moe_experts_are_found_each_fused_and_transposed(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("Lfm2MoeForCausalLM", "lfm2moe");
+    fy_hparams hp = whole_model(f);
+    EXPECT_FORMS(
+        f, &hp, "blk.3.ffn_gate_exps.weight",
+        {"model.layers.3.feed_forward.experts.5.w1.weight", FY_X_COPY, {1792, 2048}},
+        {"model.layers.3.feed_forward.experts.gate_up_proj", FY_X_FIRST_HALF, {32, 2 * 1792, 2048}},
+        {"model.layers.3.feed_forward.experts.gate_up_proj",
+         FY_X_TRANSPOSE_FIRST_HALF,
+         {32, 2048, 2 * 1792}});
+    expect_stacks(f, &hp);
+    expect_routing(f, FY_GATING_SIGMOID, true);
+    expect_rule(f, "use_expert_bias", "true");
+    expect_rule(f, "routed_scaling_factor", "1");
+}
+
+/* --- gpt-oss --- */
+
+static void gpt_oss_experts_are_mxfp4_or_transposed_and_take_turns(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("GptOssForCausalLM", "gpt-oss");
+    fy_hparams hp = whole_model(f);
+    EXPECT_FORMS(
+        f, &hp, "blk.3.ffn_gate_exps.weight",
+        {"model.layers.3.mlp.experts.gate_up_proj_blocks", FY_X_EVEN, {128, 5760, 2880}},
+        {"model.layers.3.mlp.experts.gate_up_proj", FY_X_TRANSPOSE_EVEN, {128, 2880, 5760}});
+    EXPECT_FORMS(
+        f, &hp, "blk.3.ffn_up_exps.weight",
+        {"model.layers.3.mlp.experts.gate_up_proj_blocks", FY_X_ODD, {128, 5760, 2880}},
+        {"model.layers.3.mlp.experts.gate_up_proj", FY_X_TRANSPOSE_ODD, {128, 2880, 5760}});
+    EXPECT_FORMS(f, &hp, "blk.3.ffn_down_exps.weight",
+                 {"model.layers.3.mlp.experts.down_proj_blocks", FY_X_COPY, {128, 2880, 2880}},
+                 {"model.layers.3.mlp.experts.down_proj", FY_X_TRANSPOSE, {128, 2880, 2880}});
+    expect_stacks(f, &hp);
+    expect_routing(f, FY_GATING_SOFTMAX, true);
+    expect_rule(f, "swiglu_limit", "7");
+    expect_rule(f, "swiglu_alpha", "1.702");
+}
+
+static void gpt_oss_biases_and_sinks_have_their_places(void **state)
+{
+    (void)state;
+    const fy_family *f = family_of("GptOssForCausalLM", "gpt-oss");
+    fy_hparams hp = whole_model(f);
+    static const row_case cases[] = {
+        {"blk.3.attn_sinks.weight", "model.layers.3.self_attn.sinks", 64, 1},
+        {"blk.3.attn_output.bias", "model.layers.3.self_attn.o_proj.bias", 2880, 1},
+        {"blk.3.ffn_gate_inp.bias", "model.layers.3.mlp.router.bias", 128, 1},
+        {"blk.3.ffn_gate_exps.bias", "model.layers.3.mlp.experts.gate_up_proj_bias", 2880, 128},
+        {"blk.3.ffn_up_exps.bias", "model.layers.3.mlp.experts.gate_up_proj_bias", 2880, 128},
+        {"blk.3.ffn_down_exps.bias", "model.layers.3.mlp.experts.down_proj_bias", 2880, 128},
+        {"blk.3.post_attention_norm.weight", "model.layers.3.post_attention_layernorm.weight", 2880,
+         1},
+    };
+    EXPECT_ROWS(f, &hp, cases);
+    assert_int_equal(row_of(f, "blk.3.ffn_gate_exps.bias")->transform, FY_X_EVEN);
+    assert_int_equal(row_of(f, "blk.3.ffn_up_exps.bias")->transform, FY_X_ODD);
+    assert_int_equal(row_of(f, "blk.3.post_attention_norm.weight")->slot, FY_T_FFN_NORM);
+    assert_true(hp.yarn_unrounded);
+    assert_int_equal(hp.act, FY_ACT_SWIGLU_OAI);
+    const fy_layer_set full = fy_layers_of(f->full_attention, 4);
+    assert_false(fy_layer_in(&full, 0) || fy_layer_in(&full, 2));
+    assert_true(fy_layer_in(&full, 1) && fy_layer_in(&full, 3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +483,10 @@ int main(void)
         cmocka_unit_test(smallthinker_experts_are_chosen_by_sigmoid_at_layer_entry),
         cmocka_unit_test(smallthinker_layers_come_in_fours_where_there_is_a_window),
         cmocka_unit_test(smallthinker_numbers_of_experts_have_keys_of_their_own),
+        cmocka_unit_test(lfm2moe_the_first_layers_have_no_experts),
+        cmocka_unit_test(lfm2moe_experts_are_found_each_fused_and_transposed),
+        cmocka_unit_test(gpt_oss_experts_are_mxfp4_or_transposed_and_take_turns),
+        cmocka_unit_test(gpt_oss_biases_and_sinks_have_their_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,6 +188,20 @@ static void halves_are_cut_from_each_expert(void **state)
     }
 }
 
+static void rows_that_take_turns_are_told_apart(void **state)
+{
+    (void)state;
+    const fy_hparams hp = {.n_embd = 8, .n_expert = 3, .n_ff_exp = 4};
+    for (uint64_t odd = 0; odd < 2; odd++) {
+        const fy_tensor_row row = {.dims = {FY_D_EXPERT, FY_D_FF_EXP, FY_D_EMBD},
+                                   .transform = odd ? FY_X_ODD : FY_X_EVEN};
+        for (uint64_t e = 0; e < 3; e++) {
+            for (uint64_t i = 0; i < 4; i++)
+                assert_int_equal(fy_transform_row(&hp, &row, e * 4 + i), e * 8 + 2 * i + odd);
+        }
+    }
+}
+
 static void the_rest_keeps_its_rows(void **state)
 {
     (void)state;
@@ -205,12 +219,35 @@ static void a_transform_computes_transposes_or_chooses_rows(void **state)
     (void)state;
     for (int x = FY_X_COPY; x <= FY_X_CODEGEN_V; x++) {
         bool computed = x == FY_X_LLAMA3_FREQS || x == FY_X_LONG_FACTORS ||
-                        x == FY_X_SHORT_FACTORS || x == FY_X_ZEROS;
+                        x == FY_X_SHORT_FACTORS || x == FY_X_PART_FREQS || x == FY_X_ZEROS;
         bool transpose = x == FY_X_TRANSPOSE || x == FY_X_TRANSPOSE_FIRST_HALF ||
-                         x == FY_X_TRANSPOSE_SECOND_HALF;
+                         x == FY_X_TRANSPOSE_SECOND_HALF || x == FY_X_TRANSPOSE_EVEN ||
+                         x == FY_X_TRANSPOSE_ODD;
         assert_int_equal(fy_transform_is_computed((fy_transform)x), computed);
         assert_int_equal(fy_transform_is_transpose((fy_transform)x), transpose);
     }
+}
+
+/* Value heads by key head [k][r] become [r][k]. */
+static void heads_of_values_are_dealt_to_the_heads_of_keys(void **state)
+{
+    (void)state;
+    const fy_hparams hp = {
+        .ssm_heads = 6, .ssm_groups = 2, .ssm_state = 4, .ssm_inner = 30, .n_embd = 8};
+    static const uint64_t order[] = {0, 3, 1, 4, 2, 5}; /* .reshape(2, 3).T */
+    const fy_tensor_row a = {.transform = FY_X_VALUE_NEG_EXP, .dims = {FY_D_SSM_HEADS}},
+                        z = {.transform = FY_X_VALUE_ROWS, .dims = {FY_D_SSM_INNER, FY_D_EMBD}},
+                        qkv = {.transform = FY_X_VALUE_QKV, .dims = {FY_D_SSM_CHANNELS, FY_D_EMBD}};
+    for (uint64_t h = 0; h < 6; h++)
+        assert_int_equal(fy_transform_row(&hp, &a, h), order[h]);
+    for (uint64_t r = 0; r < 30; r++) {
+        const uint64_t from = order[r / 5] * 5 + r % 5;
+        assert_int_equal(fy_transform_row(&hp, &z, r), from);
+        assert_int_equal(fy_value_column(&hp, r), from);
+        assert_int_equal(fy_transform_row(&hp, &qkv, 16 + r), 16 + from);
+    }
+    for (uint64_t r = 0; r < 16; r++)
+        assert_int_equal(fy_transform_row(&hp, &qkv, r), r);
 }
 
 int main(void)
@@ -222,8 +259,10 @@ int main(void)
         cmocka_unit_test(one_group_is_in_order),
         cmocka_unit_test(codegen_is_taken_apart_with_four_and_with_eight_groups),
         cmocka_unit_test(halves_are_cut_from_each_expert),
+        cmocka_unit_test(rows_that_take_turns_are_told_apart),
         cmocka_unit_test(the_rest_keeps_its_rows),
         cmocka_unit_test(a_transform_computes_transposes_or_chooses_rows),
+        cmocka_unit_test(heads_of_values_are_dealt_to_the_heads_of_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

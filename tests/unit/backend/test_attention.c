@@ -22,6 +22,7 @@ typedef struct {
     int64_t n_head, n_head_kv, n_swa, n_tokens;
     fy_type type_k, type_v;
     float scale, cap;
+    const float *sinks;
     fy_place at[MOST_TOKENS];
     float k[MOST_TOKENS * MOST_HEADS * DIM], v[MOST_TOKENS * MOST_HEADS * DIM_V];
     float q[MOST_TOKENS * MOST_HEADS * DIM], out[MOST_TOKENS * MOST_HEADS * DIM_V];
@@ -53,7 +54,7 @@ static void run(attention *a, fy_backend *b, int64_t begin, int64_t end)
                             .v = a->cache_v,
                             .type_k = a->type_k,
                             .type_v = a->type_v,
-                            .n_ctx = CTX,
+                            .n_rows = CTX,
                             .n_head_kv = a->n_head_kv,
                             .head_dim = DIM,
                             .head_dim_v = DIM_V};
@@ -62,7 +63,8 @@ static void run(attention *a, fy_backend *b, int64_t begin, int64_t end)
                                .n_head = a->n_head,
                                .n_swa = a->n_swa,
                                .scale = a->scale,
-                               .cap = a->cap};
+                               .cap = a->cap,
+                               .sinks = a->sinks};
     fy_backend_store(b, &kv, a->k + begin * a->n_head_kv * DIM, a->v + begin * a->n_head_kv * DIM_V,
                      a->at + begin, end - begin);
     fy_backend_attend(b, a->out + begin * a->n_head * DIM_V, a->q + begin * a->n_head * DIM,
@@ -95,6 +97,8 @@ static double distance(const attention *a, int64_t token, int64_t head)
         p[j] = a->cap != 0 ? (double)a->cap * tanh(p[j] / (double)a->cap) : p[j];
         max = fmax(max, p[j]);
     }
+    if (a->sinks != NULL)
+        sum = exp((double)a->sinks[head] - max);
     for (int64_t j = first; j <= pos; j++)
         sum += p[j] = exp(p[j] - max);
     for (int i = 0; i < DIM_V; i++) {
@@ -112,6 +116,7 @@ static attention *new_attention(void)
 {
     attention *a = malloc(sizeof *a);
     assert_non_null(a);
+    a->sinks = NULL;
     return a;
 }
 
@@ -157,6 +162,7 @@ static void results_do_not_depend_on_batch_neighbours_or_threads(void **state)
     } shapes[] = {{2, 2, 0}, {4, 1, 70}, {12, 1, 0}, {6, 2, 33}, {12, 4, 5}};
     const fy_type types[] = {FY_F32, FY_F16, FY_Q8_0, FY_Q4_0};
     const int lengths[SEQS] = {131, 3, 66};
+    const float sinks[MOST_HEADS] = {1, -1, 0, 4, 2, -3, 0.5f, 1, 1, 1, 9, 1};
     attention *a = new_attention();
     float *want = malloc(sizeof a->out);
     assert_non_null(want);
@@ -167,6 +173,7 @@ static void results_do_not_depend_on_batch_neighbours_or_threads(void **state)
         a->type_k = a->type_v = types[c % 4];
         a->scale = 0.3f;
         a->cap = 0;
+        a->sinks = c % 2 ? sinks : NULL;
         make(a, lengths);
         const size_t bytes = (size_t)(a->n_tokens * a->n_head * DIM_V) * sizeof *want;
         for (int threads = 1; threads <= 7; threads += 2) {
@@ -182,6 +189,44 @@ static void results_do_not_depend_on_batch_neighbours_or_threads(void **state)
         }
     }
     free(want);
+    free(a);
+}
+
+/* Far below all scores a sink is none; far above them nothing is left; and no head feels that of
+ * another. */
+static void a_sink_takes_its_part_of_the_softmax(void **state)
+{
+    (void)state;
+    const float sinks[] = {0.5f, -1e30f, 1e30f, 3, -2, 0};
+    const int lengths[SEQS] = {CTX, 1, 70};
+    attention *a = new_attention();
+    float *without = malloc(sizeof a->out);
+    assert_non_null(without);
+    fy_backend *b = new_backend(2);
+    for (int64_t swa = 0; swa <= 80; swa += 80) {
+        a->n_head = 6;
+        a->n_head_kv = 2;
+        a->n_swa = swa;
+        a->type_k = a->type_v = FY_F32;
+        a->scale = 0.2f;
+        a->cap = 0;
+        a->sinks = NULL;
+        make(a, lengths);
+        run(a, b, 0, a->n_tokens);
+        memcpy(without, a->out, sizeof a->out);
+        a->sinks = sinks;
+        run(a, b, 0, a->n_tokens);
+        for (int64_t t = 0; t < a->n_tokens; t++) {
+            const float *row = a->out + t * 6 * DIM_V;
+            assert_memory_equal(row + DIM_V, without + (t * 6 + 1) * DIM_V, DIM_V * sizeof *row);
+            for (int64_t i = 2 * DIM_V; i < 3 * DIM_V; i++)
+                assert_true(row[i] == 0);
+            for (int64_t h = 0; t % 7 == 0 && h < 6; h++)
+                assert_true(distance(a, t, h) < 2e-6);
+        }
+    }
+    fy_backend_free(b);
+    free(without);
     free(a);
 }
 
@@ -221,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_types_is_near_attention_in_double),
         cmocka_unit_test(results_do_not_depend_on_batch_neighbours_or_threads),
+        cmocka_unit_test(a_sink_takes_its_part_of_the_softmax),
         cmocka_unit_test(what_a_query_does_not_see_cannot_reach_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void a_query_sees_its_own_position_and_before_within_the_window(void **st
                           .v = v_cache,
                           .type_k = types[w / 4],
                           .type_v = types[w / 4],
-                          .n_ctx = CTX,
+                          .n_rows = CTX,
                           .n_head_kv = HKV,
                           .head_dim = DIM,
                           .head_dim_v = DIM};

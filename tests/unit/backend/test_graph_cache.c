@@ -59,7 +59,7 @@ static void check(fy_type type, int64_t first, int64_t step, int n_threads)
                       .v = calloc(HEADS * ROWS, DIM_V * es),
                       .type_k = type,
                       .type_v = type,
-                      .n_ctx = ROWS,
+                      .n_rows = ROWS,
                       .n_head_kv = HEADS,
                       .head_dim = DIM,
                       .head_dim_v = DIM_V};

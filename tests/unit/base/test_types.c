@@ -106,6 +106,20 @@ static void rows_that_a_block_does_not_divide_have_another_type(void **state)
         assert_int_equal(fy_type_for_rows(cases[i].wanted, cases[i].row), cases[i].got);
 }
 
+static void types_of_whole_files_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(fy_ftype_name(0), "F32");
+    assert_string_equal(fy_ftype_name(15), "Q4_K_M");
+    assert_string_equal(fy_ftype_name(13), "Q3_K_L");
+    assert_string_equal(fy_ftype_name(30), "IQ4_XS");
+    assert_string_equal(fy_ftype_name(36), "TQ1_0");
+    assert_string_equal(fy_ftype_name(38 | FY_FTYPE_GUESSED), "MXFP4_MOE");
+    assert_null(fy_ftype_name(5));
+    assert_null(fy_ftype_name(42));
+    assert_null(fy_ftype_name(UINT64_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +129,7 @@ int main(void)
         cmocka_unit_test(row_bytes_need_whole_blocks_and_no_overflow),
         cmocka_unit_test(rows_that_a_block_does_not_divide_have_another_type),
         cmocka_unit_test(file_types_are_those_of_llama_cpp),
+        cmocka_unit_test(types_of_whole_files_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

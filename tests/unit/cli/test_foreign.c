@@ -80,11 +80,22 @@ static void check_option(const fy_verb *v, const char *p, const char *text)
     for (const fy_verb *const *o = fy_program_now()->verbs; *o != NULL; o++)
         found = found || ((v == NULL || v == *o) && verb_has(*o, word));
     if (!found)
-        fail_msg("no such option: '%s' in: %s", word, text);
+        fail_msg("no such option%s%s: '%s' in: %s", v != NULL ? " of " : "",
+                 v != NULL ? v->name : "", word, text);
+}
+
+/* An option that stands alone is one of each of the verbs that the row is for. */
+static void check_alone(const char *verbs, const char *p, const char *text)
+{
+    char word[WORD];
+    if (verbs == NULL)
+        check_option(NULL, p, text);
+    for (const char *v = verbs; v != NULL && next_word(&v, word);)
+        check_option(fy_verb_find(word), p, text);
 }
 
 /* 'ferry VERB ... --option ...' in quotes, and '--option' alone. */
-static void check_text(const char *text)
+static void check_text(const char *verbs, const char *text)
 {
     for (const char *p = strchr(text, '\''); p != NULL; p = strchr(p, '\'')) {
         const char *begin = p + 1, *end = strchr(begin, '\'');
@@ -101,8 +112,12 @@ static void check_text(const char *text)
                 fail_msg("no such verb: '%s' in: %s", word, text);
         }
         for (const char *o = begin; o < end; o++) {
-            if (*o == '-' && (o == begin || o[-1] == ' '))
+            if (*o != '-' || (o != begin && o[-1] != ' '))
+                continue;
+            if (v != NULL)
                 check_option(v, o, text);
+            else
+                check_alone(verbs, o, text);
         }
         p = end + 1;
     }
@@ -113,13 +128,13 @@ static void sentences_name_what_exists(void **state)
     (void)state;
     for (const fy_foreign *r = fy_foreign_verbs; r->words != NULL; r++) {
         assert_non_null(strchr(r->text, '\'')); /* a command to type */
-        check_text(r->text);
+        check_text(NULL, r->text);
     }
     for (const fy_foreign *r = fy_foreign_options; r->words != NULL; r++) {
         if (strstr(r->text, "leave it out") == NULL && strchr(r->text, '\'') == NULL &&
             strchr(r->text, '-') == NULL)
             fail_msg("names nothing to type: %s", r->text);
-        check_text(r->text);
+        check_text(r->verbs, r->text);
     }
 }
 

@@ -324,7 +324,7 @@ static void what_is_something_else_is_called_by_its_name(void **state)
         {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "Git LFS pointer"},
         {"<!DOCTYPE html><html></html>", "an HTML page"},
         {"tjgg\3", "a GGML model of a format older than GGUF"},
-        {"PWRI\3", "a PowerInfer GGUF file"},
+        {"PWRJ\3", "begins with bytes 50 57 52 4a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_str s = {0};

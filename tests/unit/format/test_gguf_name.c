@@ -47,11 +47,19 @@ static void test_names(void **state)
         {"m-0001-of-00002.gguf", "m-0001-of-00002", "", 0, 1, 1},
         {"-00001-of-00002.gguf", "-00001-of-00002", "", 0, 1, 1},
     };
-    static const char *const others[] = {
-        "mmproj-F16.gguf",   "model-mmproj-f16.gguf", "imatrix.gguf",       "Qwen3-imatrix.gguf",
-        "mtp-Q8_0.gguf",     "a/eagle3-Q8_0.gguf",    "model.safetensors", ".gguf",
-        "a/.gguf",           "imatrix_unsloth.dat",   "gguf",               "",
-        "MMPROJ-a-Q8_0.gguf"};
+    static const char *const others[] = {"mmproj-F16.gguf",
+                                         "model-mmproj-f16.gguf",
+                                         "imatrix.gguf",
+                                         "Qwen3-imatrix.gguf",
+                                         "mtp-Q8_0.gguf",
+                                         "a/eagle3-Q8_0.gguf",
+                                         "model.safetensors",
+                                         ".gguf",
+                                         "a/.gguf",
+                                         "imatrix_unsloth.dat",
+                                         "gguf",
+                                         "",
+                                         "MMPROJ-a-Q8_0.gguf"};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_gguf_name n;
@@ -74,11 +82,15 @@ static void test_types(void **state)
     static const struct {
         const char *label;
         int type; /* -1: none */
-    } cases[] = {{"Q4_K_M", FY_Q4_K},     {"UD-Q4_K_XL", FY_Q4_K}, {"Q8_0", FY_Q8_0},
-                 {"UD-Q8_K_XL", FY_Q8_0}, {"Q4", FY_Q4_K},         {"FP16", FY_F16},
-                 {"BF16", FY_BF16},       {"IQ4_XS", FY_IQ4_XS},   {"Q3_K_L", FY_Q3_K},
-                 {"I1-Q6_K", FY_Q6_K},    {"MXFP4_MOE", FY_MXFP4}, {"Q4_0_4_8", -1},
-                 {"IQ3_M", -1},           {"", -1},                {"Q4_1", FY_Q4_1}};
+    } cases[] = {{"Q4_K_M", FY_Q4_K},     {"UD-Q4_K_XL", FY_Q4_K},
+                 {"Q8_0", FY_Q8_0},       {"UD-Q8_K_XL", FY_Q8_0},
+                 {"Q4", FY_Q4_K},         {"FP16", FY_F16},
+                 {"BF16", FY_BF16},       {"IQ4_XS", FY_IQ4_XS},
+                 {"Q3_K_L", FY_Q3_K},     {"I1-Q6_K", FY_Q6_K},
+                 {"MXFP4_MOE", FY_MXFP4}, {"Q4_0_4_8", -1},
+                 {"IQ3_M", FY_IQ3_S},     {"UD-IQ2_M", FY_IQ2_S},
+                 {"IQ5_X", -1},           {"", -1},
+                 {"Q4_1", FY_Q4_1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_type t;
@@ -121,17 +133,19 @@ static void test_choice(void **state)
     chooses(usual, "", "m-Q4_K_M.gguf");
     chooses(usual, "q8_0", "m-Q8_0.gguf");
     chooses(usual, "Q2_K", "m-Q2_K.gguf");
-    chooses(usual, "Q4_K_L", "!no model of type 'Q4_K_L'; its GGUF files are Q2_K, Q3_K_M, Q4_0, "
-                             "Q4_K_S, Q4_K_M, Q8_0, F16");
+    chooses(usual, "Q4_K_L",
+            "!no model of type 'Q4_K_L'; its GGUF files are Q2_K, Q3_K_M, Q4_0, "
+            "Q4_K_S, Q4_K_M, Q8_0, F16");
     chooses("m-Q4_0.gguf=4 m-Q8_0.gguf=8", "", "m-Q4_0.gguf");
-    chooses("m-Q5_K_M.gguf=5 m-Q8_0.gguf=8 m-Q2_K.gguf=2 m-IQ4_XS.gguf=4 m-Q4_0_4_8.gguf=4", "",
+    chooses("m-Q5_K_M.gguf=5 m-Q8_0.gguf=8 m-Q2_K.gguf=2 m-Q4_0_4_4.gguf=4 m-Q4_0_4_8.gguf=4", "",
             "m-Q5_K_M.gguf");
+    chooses("m-Q5_K_M.gguf=5 m-Q2_K.gguf=2 m-IQ4_XS.gguf=4", "", "m-IQ4_XS.gguf");
     chooses("m-UD-Q4_K_M.gguf=5 m-Q8_0.gguf=8", "", "m-UD-Q4_K_M.gguf");
     chooses("m-UD-Q4_K_M.gguf=6 m-Q4_K_M.gguf=5", "Q4_K_M", "m-Q4_K_M.gguf");
     chooses("m-UD-Q4_K_XL.gguf=6 m-Q4_K_M.gguf=5", "q4_k_xl", "m-UD-Q4_K_XL.gguf");
     chooses("m.gguf=5", "", "m.gguf");
     chooses("m-Q2_K.gguf=5", "", "m-Q2_K.gguf");
-    chooses("m-Q2_K.gguf=5 m-IQ4_XS.gguf=7", "", "!none is of 4 bits or more");
+    chooses("m-Q2_K.gguf=5 m-Q4_0_4_4.gguf=7", "", "!none is of 4 bits or more");
     chooses("a.gguf=5 b.gguf=5", "", "!its GGUF files are a.gguf, b.gguf");
     chooses("a-Q4_K_M.gguf=5 b-Q4_K_M.gguf=6", "", "!2 of its models are of type 'Q4_K_M'");
     chooses("a-Q8_0.gguf=5 b-Q8_0.gguf=6", "q8_0", "!--include takes one");

@@ -315,7 +315,7 @@ static void strange_files_are_called_by_their_name(void **state)
         F("\xEF\xBB\xBF<!doctype html>", "an HTML page"),
         F("Entry not found", "Entry not found"),
         F("GGUF\3\0\0\0\0\0\0\0", "a GGUF file"),
-        F("PWRI\3\0\0\0", "PowerInfer"),
+        F("PWRI\3\0\0\0", "a GGUF file"),
         F("tjgg\3\0\0\0", "older than GGUF"),
         F("PK\3\4\0\0\0\0\0\0", "a zip archive"),
         F("\x80\x02\x8A\x0Al\xFC\x9C" "F", "a Python pickle"),

@@ -8,7 +8,10 @@
 
 #include "grammar/grammar.h"
 
-enum { ANSWER_TOKENS = 2000, ANSWER_END = 1999 };
+#ifndef ANSWER_TOKENS
+#define ANSWER_TOKENS 2000
+#endif
+enum { ANSWER_END = ANSWER_TOKENS - 1 };
 
 typedef struct {
     fy_trie_token tokens[ANSWER_TOKENS];

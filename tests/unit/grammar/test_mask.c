@@ -163,8 +163,8 @@ static void masks_are_what_brute_force_says(void **state)
         "root ::= \"the\" (\"word\" | \"long\" | \"longword\") \"a\"{3}",
         "root ::= [a-z ]+ \"0\"?",
         "root ::= .{5} | [^\"]{14} | \"\\\"\" .*",
-        "root ::= \"\\\"\" s \"\\\"\"\ns ::= ([\\u0080-\\U0010ffff] | [ -!] | [#-Z] | \"[\" | "
-        "[\\]-~]){4,19}",
+        ("root ::= \"\\\"\" s \"\\\"\"\ns ::= ([\\u0080-\\U0010ffff] | [ -!] | [#-Z] | \"[\" | "
+         "[\\]-~]){4,19}"),
         "root ::= \"\\\"\" ([\\u0080-\\uffff] | [ -!#-Z[\\]-~]){2,9} \"\\\"\"",
     };
     fy_trie *t = made_trie();
@@ -324,6 +324,39 @@ static void a_long_text_forgets_and_stays_right(void **state)
     fy_trie_free(t);
 }
 
+/* Other answers wait while a mask is made. */
+static void a_mask_that_would_take_too_long_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_str text = {0}, gbnf = {0};
+    fy_mask mask;
+    fy_trie *t = made_trie();
+    fy_str_puts(&gbnf, "root ::= [a-z]* ([0-9]");
+    for (const char *but = "abexthwordlng"; *but != '\0'; but++) {
+        fy_str_puts(&gbnf, " | [");
+        for (char c = 'a'; c <= 'z'; c++)
+            fy_str_add(&gbnf, &c, c != *but);
+        fy_str_printf(&gbnf, "]{1500} \"%c\"", *but);
+    }
+    fy_str_puts(&gbnf, ")");
+    for (int i = 0; i < 1000; i++)
+        fy_str_putc(&text, 'q');
+    fy_grammar *g = grammar_of(fy_str_z(&gbnf), &e);
+    fy_matcher *m = fy_matcher_new(g, t, &e);
+    assert_non_null(m);
+    assert_int_equal(fy_matcher_mask(m, &mask, &e), 0);
+    assert_int_equal(fy_matcher_accept_text(m, (fy_span){text.ptr, text.len}, &e), 0);
+    assert_int_equal(fy_matcher_mask(m, &mask, &e), -1);
+    assert_int_equal(e.code, FY_EFIT);
+    assert_non_null(strstr(e.msg, "a mask takes too long"));
+    fy_str_release(&text);
+    fy_str_release(&gbnf);
+    fy_matcher_free(m);
+    fy_grammar_free(g);
+    fy_trie_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +366,7 @@ int main(void)
         cmocka_unit_test(text_that_the_vocabulary_cannot_spell_is_an_error),
         cmocka_unit_test(every_failed_allocation_is_an_error_never_an_open_mask),
         cmocka_unit_test(a_long_text_forgets_and_stays_right),
+        cmocka_unit_test(a_mask_that_would_take_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, make_vocabulary, NULL);
 }

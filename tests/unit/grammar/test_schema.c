@@ -48,6 +48,8 @@ static const struct {
     {"{\"const\":\"a\\\"b\\n\"}", "\"a\\\"b\\n\"", 2},
     {"{\"enum\":[1,\"x\",null],\"type\":[\"integer\",\"null\"]}", "\"", 0},
     {"{\"enum\":[1,\"x\",null],\"type\":[\"integer\",\"null\"]}", "null", 2},
+    {"{\"enum\":[1e64,2.5],\"type\":\"integer\"}", "1e+64", 2},
+    {"{\"enum\":[1e64,2.5],\"type\":\"integer\"}", "2.5", 0},
     {"{\"enum\":[{\"a\":[1,2]}]}", "{\"a\": [1,2]}", 2},
     {"{\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}", "{\"a\":1, \"b\":2}", 2},
     {"{\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}", "{\"b\":", 0},
@@ -468,6 +470,41 @@ static void every_failed_allocation_is_reported(void **state)
     }
 }
 
+/* The first free text of a pattern and its counted part go on at the same time, from each place. */
+static void patterns_whose_masks_would_take_too_long_are_refused(void **state)
+{
+    static const struct {
+        const char *pattern;
+        bool fits;
+    } patterns[] = {
+        {".{40}x", true},
+        {".{200}x", false},
+        {"^.{200}x$", true},
+        {"[a-z]{3000}[0-9]", false},
+        {"^[a-z]{3000}[0-9]$", true},
+        {"(.{50}a|.{60}b)", false},
+        {"^.*a.{99}b.*$", false},
+        {"([a-z]+-){2,40}x", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        for (int name = 0; name < 2; name++) {
+            fy_err e = {0};
+            char text[200];
+            const int n = snprintf(text, sizeof text,
+                                   name ? "{\"type\":\"object\",\"patternProperties\":{\"%s\":{}}}"
+                                        : "{\"type\":\"string\",\"pattern\":\"%s\"}",
+                                   patterns[i].pattern);
+            fy_grammar *g = fy_grammar_schema((fy_span){text, (size_t)n}, &e);
+            if ((g != NULL) != patterns[i].fits)
+                fail_msg("%s: %s", text, e.msg);
+            if (g == NULL && (e.code != FY_EFIT || strstr(e.msg, "anchor it with ^ and $") == NULL))
+                fail_msg("%s: %s", text, e.msg);
+            fy_grammar_free(g);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +517,7 @@ int main(void)
         cmocka_unit_test(what_is_not_supported_is_refused_with_its_place),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(every_failed_allocation_is_reported),
+        cmocka_unit_test(patterns_whose_masks_would_take_too_long_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void test_ids(void **state)
 
 static void test_refs(void **state)
 {
-    static const char *const good[] = {"a/b@main", "a/b@refs/pr/1", "a/b@v1.0", "a@" A};
+    static const char *const good[] = {"a/b@main", "a/b@refs/pr/1", "a/b@v1.0", ("a@" A)};
     static const char *const bad[] = {"a/b@",   "a/b@..",  "a/b@a/../b", "a/b@/a",
                                       "a/b@a/", "a/b@a b", "a/b@a\\b",
                                       "a/b:",   "a/b:@x", "a/b:a/b",   "a/b:a b",

@@ -61,6 +61,10 @@ static void every_activation_has_its_kernel(void **state)
         {FY_ACT_FATRELU, 0.25f, 0, 0, 0},
         {FY_ACT_DRELU, 1, 1, 2, 0},
         {FY_ACT_DRELU, -1, 0, 0, 0},
+        {FY_ACT_SWIGLU_OAI, 1, 0.8457957659, 2.537387298, -0.8457957659},
+        {FY_ACT_SWIGLU_OAI, 90, 6.9999531283, 20.999859385, -6.9999531283},
+        {FY_ACT_RELU2, 3, 9, 18, -18},
+        {FY_ACT_RELU2, -3, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const fy_act_kind act = cases[i].act;
@@ -69,6 +73,21 @@ static void every_activation_has_its_kernel(void **state)
         assert_true(fabs((double)activated(act, 0.25f, cases[i].x, &down) - cases[i].with_down) <
                     1e-6);
     }
+}
+
+static void the_clamped_gate_is_clamped_on_both_sides(void **state)
+{
+    (void)state;
+    const float high = 9, low = -9, top = 7, bottom = -7;
+    assert_true(activated(FY_ACT_SWIGLU_OAI, 0, 9, &high) ==
+                activated(FY_ACT_SWIGLU_OAI, 0, 7, &top));
+    assert_true(activated(FY_ACT_SWIGLU_OAI, 0, 9, &low) ==
+                activated(FY_ACT_SWIGLU_OAI, 0, 7, &bottom));
+    assert_true(activated(FY_ACT_SWIGLU_OAI, 0, -9, &high) !=
+                activated(FY_ACT_SWIGLU_OAI, 0, -7, &high)); /* the gate has no lower limit */
+    const float bad = NAN;
+    assert_true(isnan(activated(FY_ACT_SWIGLU_OAI, 0, 1, &bad)));
+    assert_true(isnan(activated(FY_ACT_SWIGLU_OAI, 0, bad, &high)));
 }
 
 static void a_soft_cap_is_never_exceeded(void **state)
@@ -90,6 +109,7 @@ int main(void)
         cmocka_unit_test(erf_is_near_libm_everywhere),
         cmocka_unit_test(erf_handles_the_ends),
         cmocka_unit_test(every_activation_has_its_kernel),
+        cmocka_unit_test(the_clamped_gate_is_clamped_on_both_sides),
         cmocka_unit_test(a_soft_cap_is_never_exceeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The decoders against values that ggml's reference made (golden_decode_table.h), with every set of
- * kernels that this CPU can run. */
+/* The decoders against values that ggml's reference made (golden_decode_table.h, and as hashes
+ * golden_more_table.h), with every set of kernels that this CPU can run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,17 @@ typedef struct {
     uint32_t y[FY_QK_K];
 } golden_decode_256;
 
+enum { MORE_BLOCKS = 256 };
+
+/* Of types that ferry only reads: hashes of the values of blocks of random bytes. */
+typedef struct {
+    fy_type type;
+    int n_halves, halves[2]; /* f16 numbers, and where they lie */
+    uint32_t hash[MORE_BLOCKS];
+} golden_more;
+
 #include "tests/unit/kernels/golden_decode_table.h"
+#include "tests/unit/kernels/golden_more_table.h"
 
 enum {
     N_32 = sizeof golden_decodes_32 / sizeof golden_decodes_32[0],
@@ -69,6 +79,53 @@ static void check_all(uint32_t features)
               golden_decodes_256[b].block, golden_decodes_256[b].y, FY_QK_K);
 }
 
+static uint8_t next_byte(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (uint8_t)((z ^ z >> 31) >> 56);
+}
+
+static uint32_t hash_of(const float *y, int n) /* FNV-1a by words; every NaN is one */
+{
+    uint32_t h = 0x811c9dc5;
+    for (int i = 0; i < n; i++)
+        h = (h ^ (y[i] != y[i] ? 0x7fc00000 : bits_of(y[i]))) * 0x01000193;
+    return h;
+}
+
+static void check_more(uint32_t features)
+{
+    const fy_kernels k = fy_kernels_for(features);
+    uint64_t state = 0;
+    for (size_t t = 0; t < sizeof golden_mores / sizeof golden_mores[0]; t++) {
+        const golden_more *g = &golden_mores[t];
+        const fy_type_info *info = fy_type_get((uint32_t)g->type);
+        for (int b = 0; b < MORE_BLOCKS; b++) {
+            uint8_t block[sizeof(fy_block_q6_k)];
+            float y[FY_QK_K];
+            for (int i = 0; i < info->bytes; i++)
+                block[i] = next_byte(&state);
+            for (int i = 0; i < g->n_halves && b % 2 == 0; i++) {
+                uint8_t *high = &block[g->halves[i] + 1];
+                *high = (*high & 0x83) | 0x20;
+            }
+            fy_row_decode(&k, g->type, y, block, info->block);
+            if (hash_of(y, info->block) != g->hash[b])
+                fail_msg("%s, features %#x: block %d is not what ggml makes of it", info->name,
+                         (unsigned)features, b);
+        }
+    }
+}
+
+static void the_types_that_are_only_read_are_those_of_ggml(void **state)
+{
+    (void)state;
+    check_more(0);
+    check_more(fy_cpu_features());
+}
+
 static void scalar_values_are_those_of_ggml(void **state)
 {
     (void)state;
@@ -86,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalar_values_are_those_of_ggml),
         cmocka_unit_test(dispatched_values_are_those_of_ggml),
+        cmocka_unit_test(the_types_that_are_only_read_are_those_of_ggml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

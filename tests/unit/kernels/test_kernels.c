@@ -43,7 +43,10 @@ static void only_types_with_a_matmul_have_one(void **state)
     assert_true(fy_kernels_matmul(&k, FY_Q4_0) == k.matmul_q4_0);
     assert_true(fy_kernels_matmul(&k, FY_Q5_0) == k.matmul_q5_0);
     assert_true(fy_kernels_matmul(&k, FY_Q6_K) == k.matmul_q6_k);
-    assert_null(fy_kernels_matmul(&k, FY_Q2_K));
+    assert_true(fy_kernels_matmul(&k, FY_Q2_K) == k.matmul_q2_k);
+    assert_true(fy_kernels_matmul(&k, FY_NVFP4) == k.matmul_nvfp4);
+    assert_null(fy_kernels_matmul(&k, FY_Q8_1));
+    assert_null(fy_kernels_matmul(&k, FY_I8));
     assert_null(fy_kernels_matmul(&k, FY_TYPE_COUNT));
     assert_null(fy_kernels_matmul(&k, (fy_type)4000));
 }
@@ -54,7 +57,8 @@ static void only_block_types_want_quantized_activations(void **state)
     assert_true(fy_kernels_wants_q8(FY_Q8_0));
     assert_true(fy_kernels_wants_q8(FY_Q4_0));
     assert_true(fy_kernels_wants_q8(FY_Q4_K));
-    assert_false(fy_kernels_wants_q8(FY_Q3_K));
+    assert_true(fy_kernels_wants_q8(FY_Q3_K));
+    assert_false(fy_kernels_wants_q8(FY_I8));
     assert_false(fy_kernels_wants_q8((fy_type)4000));
     assert_false(fy_kernels_wants_q8(FY_F32));
     assert_false(fy_kernels_wants_q8(FY_F16));

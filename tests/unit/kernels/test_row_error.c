@@ -113,11 +113,14 @@ static void the_limits_are_those_of_all_levels(void **state)
     static const struct {
         fy_type type;
         int low, high;
-    } types[] = {{FY_Q8_0, -128, 127}, {FY_Q4_0, -8, 7}, {FY_Q5_0, -16, 15}, {FY_Q4_1, 0, 15},
-                 {FY_Q5_1, 0, 31},     {FY_Q4_K, 0, 15}, {FY_Q5_K, 0, 31},   {FY_Q6_K, -32, 31}};
+    } types[] = {{FY_Q8_0, -128, 127}, {FY_Q4_0, -8, 7},       {FY_Q5_0, -16, 15},
+                 {FY_Q4_1, 0, 15},     {FY_Q5_1, 0, 31},       {FY_Q4_K, 0, 15},
+                 {FY_Q5_K, 0, 31},     {FY_Q6_K, -32, 31},     {FY_Q2_K, 0, 3},
+                 {FY_Q3_K, -4, 3},     {FY_IQ4_NL, -127, 113}, {FY_MXFP4, -12, 12}};
+    enum { N_TYPES = sizeof types / sizeof types[0] };
     fy_kc_random r = {5};
-    for (size_t i = 0; i < 8 * 200; i++) {
-        const fy_type t = types[i % 8].type;
+    for (size_t i = 0; i < N_TYPES * 200; i++) {
+        const fy_type t = types[i % N_TYPES].type;
         const int64_t n = fy_type_get((uint32_t)t)->block;
         uint8_t block[MAX_BYTES];
         float limits[FY_QK_K / FY_LIMIT_ELEMS * 2];
@@ -125,8 +128,8 @@ static void the_limits_are_those_of_all_levels(void **state)
         fy_row_limits(t, limits, block, n);
         for (int64_t e = 0; e < n; e++) {
             const fy_kc_element v = fy_kc_element_at(t, block, e);
-            const double a = v.scale * (types[i % 8].low - 0.5) + v.min,
-                         b = v.scale * (types[i % 8].high + 0.5) + v.min;
+            const double a = v.scale * (types[i % N_TYPES].low - 0.5) + v.min,
+                         b = v.scale * (types[i % N_TYPES].high + 0.5) + v.min;
             const float *limit = limits + e / FY_LIMIT_ELEMS * 2;
             assert_true(fabs((double)limit[0] - fmin(a, b)) <= 0x1p-23 * fabs(a));
             assert_true(fabs((double)limit[1] - fmax(a, b)) <= 0x1p-23 * fmax(fabs(a), fabs(b)));
@@ -139,8 +142,9 @@ enum { N = 1024 * 2 + 256 };
 static void a_row_is_measured_at_any_address_and_against_its_stored_bytes(void **state)
 {
     (void)state;
-    static const fy_type types[] = {FY_F16,  FY_BF16, FY_Q8_0, FY_Q4_0, FY_Q4_1,
-                                    FY_Q5_0, FY_Q5_1, FY_Q4_K, FY_Q5_K, FY_Q6_K};
+    static const fy_type types[] = {FY_F16,  FY_BF16, FY_Q8_0,   FY_Q4_0, FY_Q4_1,
+                                    FY_Q5_0, FY_Q5_1, FY_Q4_K,   FY_Q5_K, FY_Q6_K,
+                                    FY_Q2_K, FY_Q3_K, FY_IQ4_NL, FY_MXFP4};
     static float x[N], y[N];
     fy_kc_random r = {9};
     for (int i = 0; i < N; i++)

@@ -74,6 +74,17 @@ static bool hand_values(const by_hand *h, fy_slot slot, uint32_t layer, uint64_t
     return true;
 }
 
+/* The bias of a slot, or that of an expert: a row of those of all. */
+static void hand_bias(const by_hand *h, fy_slot bias, uint32_t layer, uint64_t expert, uint32_t n,
+                      double *y)
+{
+    float b[BY_HAND_DIM] = {0};
+    if (bias != FY_T_COUNT)
+        hand_values(h, bias, layer, expert, n, b);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] += (double)b[i];
+}
+
 /* Rows [first, first + rows) of the slot times x, and the bias. */
 static void hand_linear(const by_hand *h, double *y, const double *x, fy_slot slot, fy_slot bias,
                         uint32_t layer, uint64_t first, uint32_t rows, uint32_t cols)
@@ -130,6 +141,14 @@ static double hand_act(const by_hand *h, double x, double up, bool gated)
     case FY_ACT_DRELU:
         f = fmax(x, 0);
         up = fmax(up, 0);
+        break;
+    case FY_ACT_SWIGLU_OAI:
+        x = fmin(x, 7);
+        f = x / (1 + exp(-1.702 * x));
+        up = 1 + fmax(fmin(up, 7), -7);
+        break;
+    case FY_ACT_RELU2:
+        f = fmax(x, 0) * fmax(x, 0);
         break;
     case FY_ACT_COUNT:
         break;
@@ -192,6 +211,9 @@ static void hand_head(const by_hand *h, double *out, const double *q, uint32_t l
             score[j] = -1e300;
         largest = fmax(largest, score[j]);
     }
+    float sink[BY_HAND_DIM];
+    if (hand_values(h, FY_T_ATTN_SINKS, layer, 0, hp->n_head, sink))
+        total = exp((double)sink[head] - largest);
     for (uint32_t j = 0; j <= pos; j++)
         total += score[j] = exp(score[j] - largest);
     for (uint32_t j = 0; j <= pos; j++) {
@@ -209,21 +231,64 @@ static void hand_head_norm(const by_hand *h, double *x, fy_slot slot, uint32_t l
         hand_norm(h, x + i, x + i, slot, FY_T_COUNT, layer, len, false);
 }
 
+/* x / rms(x) * w, with the epsilon of latent attention. */
+static void hand_latent_norm(const by_hand *h, double *x, fy_slot slot, uint32_t layer, uint32_t n)
+{
+    float w[BY_HAND_DIM];
+    double sum = 0;
+    hand_values(h, slot, layer, 0, n, w);
+    for (uint32_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (uint32_t i = 0; i < n; i++)
+        x[i] *= (double)w[i] / sqrt(sum / n + 1e-6);
+}
+
+/* MiniCPM3Attention, before the rotation: one row of kv_b_proj after the other. */
+static void hand_latent(const by_hand *h, double *q, double *k, double *v, const double *in,
+                        uint32_t layer)
+{
+    const fy_hparams *hp = &h->m->hp;
+    const uint32_t plain = hp->head_dim - hp->n_rot, each = plain + hp->head_dim_v;
+    const fy_slot none = FY_T_COUNT;
+    double c[BY_HAND_DIM], kv[4 * BY_HAND_DIM];
+    hand_linear(h, c, in, FY_T_ATTN_Q_DOWN, none, layer, 0, hp->q_lora_rank, hp->n_embd);
+    hand_latent_norm(h, c, FY_T_ATTN_Q_LATENT_NORM, layer, hp->q_lora_rank);
+    hand_linear(h, q, c, FY_T_ATTN_Q_UP, none, layer, 0, hp->n_head * hp->head_dim,
+                hp->q_lora_rank);
+    hand_linear(h, c, in, FY_T_ATTN_KV_DOWN, none, layer, 0, hp->kv_lora_rank + hp->n_rot,
+                hp->n_embd);
+    hand_latent_norm(h, c, FY_T_ATTN_KV_LATENT_NORM, layer, hp->kv_lora_rank);
+    hand_linear(h, kv, c, FY_T_ATTN_KV_UP, none, layer, 0, hp->n_head * each, hp->kv_lora_rank);
+    for (uint32_t i = 0; i < hp->n_head; i++) {
+        for (uint32_t j = 0; j < hp->head_dim; j++)
+            k[i * hp->head_dim + j] =
+                j < plain ? kv[i * each + j] : c[hp->kv_lora_rank + j - plain];
+        for (uint32_t j = 0; j < hp->head_dim_v; j++)
+            v[i * hp->head_dim_v + j] = kv[i * each + plain + j];
+    }
+}
+
 static void hand_attention(by_hand *h, double *y, const double *in, uint32_t layer, uint32_t pos)
 {
     const fy_hparams *hp = &h->m->hp;
     const uint32_t n_q = hp->n_head * hp->head_dim, n_k = hp->n_head_kv * hp->head_dim;
     double q[BY_HAND_DIM], att[BY_HAND_DIM], *k = h->k[layer][pos];
-    hand_linear(h, q, in, FY_T_ATTN_Q, FY_T_ATTN_Q_B, layer, 0, n_q, hp->n_embd);
-    hand_linear(h, k, in, FY_T_ATTN_K, FY_T_ATTN_K_B, layer, 0, n_k, hp->n_embd);
-    hand_linear(h, h->v[layer][pos], in, FY_T_ATTN_V, FY_T_ATTN_V_B, layer, 0,
-                hp->n_head_kv * hp->head_dim_v, hp->n_embd);
+    const bool latent = hp->kv_lora_rank != 0;
+    const uint32_t skipped = latent ? hp->head_dim - hp->n_rot : 0;
+    if (latent) {
+        hand_latent(h, q, k, h->v[layer][pos], in, layer);
+    } else {
+        hand_linear(h, q, in, FY_T_ATTN_Q, FY_T_ATTN_Q_B, layer, 0, n_q, hp->n_embd);
+        hand_linear(h, k, in, FY_T_ATTN_K, FY_T_ATTN_K_B, layer, 0, n_k, hp->n_embd);
+        hand_linear(h, h->v[layer][pos], in, FY_T_ATTN_V, FY_T_ATTN_V_B, layer, 0,
+                    hp->n_head_kv * hp->head_dim_v, hp->n_embd);
+    }
     hand_head_norm(h, q, FY_T_ATTN_Q_NORM, layer, n_q);
     hand_head_norm(h, k, FY_T_ATTN_K_NORM, layer, n_k);
     for (uint32_t i = 0; i < n_q; i += hp->head_dim)
-        hand_rotate(h, q + i, layer, pos);
+        hand_rotate(h, q + i + skipped, layer, pos);
     for (uint32_t i = 0; i < n_k; i += hp->head_dim)
-        hand_rotate(h, k + i, layer, pos);
+        hand_rotate(h, k + i + skipped, layer, pos);
     for (uint32_t i = 0; i < hp->n_head; i++)
         hand_head(h, att + i * hp->head_dim_v, q + i * hp->head_dim, layer, i, pos);
     hand_linear(h, y, att, FY_T_ATTN_OUT, FY_T_ATTN_OUT_B, layer, 0, hp->n_embd,
@@ -246,15 +311,22 @@ static void hand_ffn(const by_hand *h, double *y, const double *in, uint32_t lay
     const uint32_t d = h->m->hp.n_embd;
     const bool gated = hand_has(h, net.gate) || (dense && hand_has(h, FY_T_FFN_GATE_UP));
     double gate[BY_HAND_DIM], up[BY_HAND_DIM];
+    const bool one_of_many = net.up == FY_T_FFN_UP_EXPS;
     if (gated)
         hand_linear(h, gate, in, net.gate, dense ? FY_T_FFN_GATE_B : none, layer,
                     net.expert * net.n_ff, net.n_ff, d);
     hand_linear(h, up, in, net.up, dense ? FY_T_FFN_UP_B : none, layer, net.expert * net.n_ff,
                 net.n_ff, d);
+    if (one_of_many) {
+        hand_bias(h, FY_T_FFN_GATE_EXPS_B, layer, net.expert, net.n_ff, gate);
+        hand_bias(h, FY_T_FFN_UP_EXPS_B, layer, net.expert, net.n_ff, up);
+    }
     for (uint32_t i = 0; i < net.n_ff; i++)
         up[i] = hand_act(h, gated ? gate[i] : up[i], up[i], gated);
     hand_linear(h, y, up, net.down, dense ? FY_T_FFN_DOWN_B : none, layer, net.expert * d, d,
                 net.n_ff);
+    if (one_of_many)
+        hand_bias(h, FY_T_FFN_DOWN_EXPS_B, layer, net.expert, d, y);
 }
 
 /* weight[e] is 0 for the experts that are not chosen. */
@@ -262,7 +334,8 @@ static void hand_route(const by_hand *h, double *weight, const double *in, uint3
 {
     const fy_hparams *hp = &h->m->hp;
     double logit[BY_HAND_DIM], all = 0, chosen = 0;
-    hand_linear(h, logit, in, FY_T_FFN_ROUTER, FY_T_COUNT, layer, 0, hp->n_expert, hp->n_embd);
+    hand_linear(h, logit, in, FY_T_FFN_ROUTER, FY_T_FFN_ROUTER_B, layer, 0, hp->n_expert,
+                hp->n_embd);
     for (uint32_t e = 0; e < hp->n_expert; e++) {
         weight[e] = hp->gating == FY_GATING_SIGMOID ? 1 / (1 + exp(-logit[e])) : exp(logit[e]);
         all += weight[e];

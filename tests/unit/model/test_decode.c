@@ -145,7 +145,7 @@ static int compare_rows(void *user, const float *logits, uint32_t first, uint32_
 /* The call with its logits to a sink, or held by the session. */
 static void make_and_check(fy_session *s, const call *c)
 {
-    const fy_batch b = {c->ids, c->seqs, c->wants, c->n};
+    const fy_batch b = {.ids = c->ids, .seqs = c->seqs, .wants = c->wants, .n = c->n};
     watcher w = {.c = c};
     const fy_eval_sinks sinks = {.logits = compare_rows, .user = &w};
     const bool sink = c->n_wanted > FY_LOGIT_ROWS || below(2) == 0;

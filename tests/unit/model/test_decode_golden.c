@@ -17,11 +17,13 @@
 #include "model/golden.h"
 #include "program/program.h"
 
-enum { T_MAX = 64, N_SEQ = 3, LATER = 4, PART = 5 };
+enum { T_MAX = 80, N_SEQ = 3, LATER = 4, PART = 5 };
 
-static const char *const families[] = {"llama",    "gemma3",  "gemma2",  "mixtral",
-                                       "qwen2moe", "gpt2",    "opt",     "falcon7",
-                                       "phi3",     "chatglm", "granite", "smallthinker-4b"};
+static const char *const families[] = {
+    "llama",   "gemma3", "gemma2",  "mixtral", "qwen2moe",        "gpt2", "opt",    "gemma4",
+    "falcon7", "phi3",   "chatglm", "granite", "smallthinker-4b", "lfm2", "lfm2moe",
+    "../rwkv/v5", "../rwkv/v6", "../rwkv/v7",
+    "granite4", "falcon-h1", "nemotron-h", "qwen35", "lfm3", "gemma3n"};
 
 static char path[64];
 
@@ -134,7 +136,7 @@ static void run_calls(fy_session *s, const golden *g, call *c)
                 add(c, s, g, 1);
         }
         fy_err e = {0};
-        const fy_batch b = {c->ids, c->seqs, wants, c->n};
+        const fy_batch b = {.ids = c->ids, .seqs = c->seqs, .wants = wants, .n = c->n};
         if (fy_session_decode(s, &b, &sinks, NULL, &e) != 0)
             fail_msg("%s", e.msg);
     }

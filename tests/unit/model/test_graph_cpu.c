@@ -119,20 +119,24 @@ static void see_causal(bound *b, int n_past)
     }
 }
 
-static void turn(bound *b, int first)
+static void turn_row(bound *b, int r, int pos)
 {
     double rate[PAIRS];
     float angles[H], *cos = tensor(b, "rope_embed_cos"), *sin = tensor(b, "rope_embed_sin");
     const fy_hparams hp = {.n_rot = H, .rope_theta = 10000, .rope_attn_factor = 1};
     fy_rope rope;
     fy_rope_init(&rope, &hp, NULL, rate);
-    for (int r = 0; r < B; r++) {
-        fy_rope_angles(&rope, (uint32_t)(first + r), angles);
-        for (int i = 0; i < PAIRS; i++) {
-            cos[r * PAIRS + i] = angles[2 * i];
-            sin[r * PAIRS + i] = angles[2 * i + 1];
-        }
+    fy_rope_angles(&rope, (uint32_t)pos, angles);
+    for (int i = 0; i < PAIRS; i++) {
+        cos[r * PAIRS + i] = angles[2 * i];
+        sin[r * PAIRS + i] = angles[2 * i + 1];
     }
+}
+
+static void turn(bound *b, int first)
+{
+    for (int r = 0; r < B; r++)
+        turn_row(b, r, first + r);
 }
 
 static void put_x(bound *b, int row, int token)
@@ -377,6 +381,52 @@ static void a_window_is_what_its_mask_shows(void **state)
     close_bound(&b);
 }
 
+/* Rows 0 - 1 and 0 - 2 - 3: each row gets what it gets where its path is all there is. */
+static void a_path_of_a_tree_is_what_its_mask_shows(void **state)
+{
+    (void)state;
+    static const int parent[B] = {-1, 0, 0, 2}, depth[B] = {0, 1, 1, 2};
+    float tree[B * D], got[B * D];
+    bound b = open_bound(0, FY_F32);
+    begin_with_four(&b);
+    hide_all(&b);
+    for (int r = 0; r < B; r++) {
+        turn_row(&b, r, 4 + depth[r]);
+        see(&b, "attn_bias", r, 0, 4);
+        for (int i = r; i >= 0; i = parent[i])
+            see(&b, "attn_bias", r, C + i, C + i + 1);
+    }
+    run(&b);
+    take_out(&b, tree);
+    see_causal(&b, 4);
+    turn(&b, 4);
+    run(&b);
+    take_out(&b, got);
+    assert_memory_equal(got, tree, 2 * D * sizeof *got); /* 0 - 1 */
+    assert_memory_not_equal(got + 2 * D, tree + 2 * D, D * sizeof *got);
+    put_x(&b, 1, 6);
+    put_x(&b, 2, 7);
+    run(&b);
+    take_out(&b, got);
+    assert_memory_equal(got + D, tree + 2 * D, 2 * D * sizeof *got); /* 0 - 2 - 3 */
+    keep(&b, 0, 4); /* node 0 in a slot: rows follow it, or what it follows */
+    for (int r = 0; r < B; r++) {
+        put_x(&b, r, 5 + r);
+        turn_row(&b, r, r == 3 ? 4 : 5);
+    }
+    hide_all(&b);
+    for (int r = 0; r < B; r++) {
+        see(&b, "attn_bias", r, 0, r == 3 ? 4 : 5);
+        see(&b, "attn_bias", r, C + r, C + r + 1);
+    }
+    put_x(&b, 3, 4); /* node 0 again, which does not see itself in slot 4 */
+    run(&b);
+    take_out(&b, got);
+    assert_memory_equal(got, tree + D, 2 * D * sizeof *got);
+    assert_memory_equal(got + 3 * D, tree, D * sizeof *got);
+    close_bound(&b);
+}
+
 static void change_mask(bound *b, int which)
 {
     uint16_t *bits = tensor(b, "attn_bias");
@@ -409,17 +459,19 @@ static void change_mask(bound *b, int which)
     case 8:
         memset(bits + X, 0xff, X * 2);
         break;
+    case 9:
+        bits[3 * X + C + 1] = HIDES;
+        break; /* row 2 follows row 1, but here row 0 */
     default:
         memset(bits, 0, B * X * 2);
     }
 }
 
-static void masks_that_are_no_runs_are_refused(void **state)
+static void masks_that_are_no_runs_and_no_trees_are_refused(void **state)
 {
     (void)state;
     static const char *const says[] = {
-        "attn_bias, row 2: the columns that it shows are not one run that ends with its own token "
-        "(column 26)",
+        "row 2: the columns that it shows are not one run that ends with its own token (column 26)",
         "row 2: the columns",
         "row 2: the columns",
         "row 1: the columns",
@@ -428,7 +480,8 @@ static void masks_that_are_no_runs_are_refused(void **state)
         "row 0: expected 0",
         "row 3: expected 0",
         "row 1: expected 0",
-        "row 0: the columns",
+        "row 3: the columns",
+        "attn_bias, row 0: the columns",
     };
     bound b = open_bound(0, FY_F32);
     begin_with_four(&b);
@@ -523,7 +576,8 @@ int main(void)
         cmocka_unit_test(a_hidden_slot_between_others_is_no_token),
         cmocka_unit_test(the_tables_say_how_tokens_are_turned),
         cmocka_unit_test(a_window_is_what_its_mask_shows),
-        cmocka_unit_test(masks_that_are_no_runs_are_refused),
+        cmocka_unit_test(a_path_of_a_tree_is_what_its_mask_shows),
+        cmocka_unit_test(masks_that_are_no_runs_and_no_trees_are_refused),
         cmocka_unit_test(a_graph_of_other_tensors_is_refused),
         cmocka_unit_test(what_ends_a_thing_takes_null),
     };

@@ -256,6 +256,88 @@ static void experts_that_nobody_chose_are_told(void **state)
     fy_model_close(m);
 }
 
+typedef struct {
+    fy_collector *to;
+    float sums[2]; /* of one column, window by window */
+    int n_windows;
+} handed;
+
+static int hand_over(void *user, const fy_collected_matrix *m, fy_err *e)
+{
+    handed *h = user;
+    if (m->n_cols == D && m->matrix == 0 && h->sums[h->n_windows] == 0)
+        h->sums[h->n_windows] = m->sums[7];
+    return fy_collector_add(h->to, m, e);
+}
+
+static void compute_window(fy_session *s, int first)
+{
+    fy_err e = {0};
+    const fy_eval_sinks sinks = {.logits = no_logits};
+    fy_session_rewind(s, 0);
+    assert_int_equal(fy_session_eval(s, ids + first, T / 2, &sinks, NULL, &e), 0);
+}
+
+/* Each alone, then both in order: the same whoever computed them. */
+static void windows_are_summed_one_by_one(void **state)
+{
+    (void)state;
+    static uint8_t whole[1 << 16], handed_over[1 << 16];
+    tiny_model t = tiny_of("qwen2moe", true);
+    t.hp.n_ff_shexp = 64;
+    fy_model *m = open_tiny(&t);
+    fy_err e = {0};
+    fy_collected found;
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        fy_session *s = new_session(m, 512, 2);
+        fy_collector *c = fy_collector_new(s, &e), *all = by_hand ? fy_collector_of(m, &e) : c;
+        handed h = {.to = all};
+        for (; h.n_windows < 2; h.n_windows++) {
+            compute_window(s, h.n_windows * T / 2);
+            assert_int_equal(fy_collector_end_window(c, by_hand ? hand_over : NULL, &h, &e), 0);
+        }
+        assert_int_equal(fy_collector_write(all, out, FY_SPAN("x"), 16, &found, &e), 0);
+        assert_int_equal(found.n_tokens, T);
+        const size_t n = read_out(by_hand ? handed_over : whole, sizeof whole);
+        assert_true(!by_hand || memcmp(whole, handed_over, n) == 0);
+        if (by_hand) { /* the first tensor of D columns that has sums is the first by name, too */
+            fy_gguf *g = open_out();
+            assert_true(value(g, "blk.0.attn_k.weight.in_sum2", 7) ==
+                        (float)((double)h.sums[0] + (double)h.sums[1]));
+            fy_gguf_close(g);
+            fy_collector_free(all);
+        }
+        fy_collector_free(c);
+        fy_session_free(s);
+    }
+    fy_model_close(m);
+}
+
+static void sums_that_no_window_has_are_refused(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    fy_model *m = open_tiny(&t);
+    static const float good[D] = {1}, bad[][D] = {{-1}, {NAN}, {INFINITY}};
+    fy_err e = {0};
+    fy_collector *c = fy_collector_of(m, &e);
+    uint32_t q = 0;
+    const fy_gguf *g = fy_model_gguf(m);
+    while (!fy_span_is(fy_gguf_tensor_at(g, q)->name, "blk.1.attn_q.weight"))
+        q++;
+    assert_int_equal(fy_collector_add(c, &(fy_collected_matrix){q, 0, 1, good, D}, &e), 0);
+    const fy_collected_matrix none[] = {{UINT32_MAX, 0, 1, good, D}, {q, 1, 1, good, D},
+                                        {q, 0, 1, good, D - 1},      {q, 0, 1, bad[0], D},
+                                        {q, 0, 1, bad[1], D},        {q, 0, 1, bad[2], D}};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        e = (fy_err){0};
+        assert_int_equal(fy_collector_add(c, &none[i], &e), -1);
+        assert_int_equal(e.code, FY_EFORMAT);
+    }
+    fy_collector_free(c);
+    fy_model_close(m);
+}
+
 static void nothing_computed_is_nothing_to_write(void **state)
 {
     (void)state;
@@ -282,6 +364,8 @@ int main(void)
         cmocka_unit_test(experts_are_counted_one_by_one),
         cmocka_unit_test(bytes_depend_on_neither_batch_nor_threads),
         cmocka_unit_test(experts_that_nobody_chose_are_told),
+        cmocka_unit_test(windows_are_summed_one_by_one),
+        cmocka_unit_test(sums_that_no_window_has_are_refused),
         cmocka_unit_test(nothing_computed_is_nothing_to_write),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

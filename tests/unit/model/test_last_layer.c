@@ -11,7 +11,7 @@
 #include "model/session.h"
 #include "tests/unit/model/tiny_model.h"
 
-enum { T = 40, V = 96, D = 64, LAYERS = 3 };
+enum { T = 40, V = 96, D = 64, LAYERS = 3, MOST = 12 };
 
 static char path[64];
 static int32_t ids[T];
@@ -36,8 +36,8 @@ static int remove_path(void **state)
 
 typedef struct {
     const char *arch;
-    bool experts, two_norms;
-    uint32_t n_swa, n_rot, n_layer;
+    bool experts, two_norms, k_is_v;
+    uint32_t n_swa, n_rot, n_layer, n_shared, n_embd_pl;
     fy_type type;
 } kind;
 
@@ -51,6 +51,11 @@ static const kind kinds[] = {
     {"smollm3", .n_layer = LAYERS, .type = FY_Q8_0},
     {"gemma2", .n_layer = 1, .n_swa = 4, .type = FY_Q8_0},
     {"gemma3", .n_layer = LAYERS, .n_swa = 7, .type = FY_F32},
+    {"gemma4", .n_layer = MOST, .n_swa = 7, .n_shared = 6, .n_embd_pl = 32, .type = FY_F32},
+    {"gemma4", .n_layer = MOST, .n_swa = 7, .n_shared = 1, .n_embd_pl = 32, .type = FY_Q8_0},
+    {"gemma4", .n_layer = 6, .n_swa = 7, .k_is_v = true, .type = FY_Q4_0},
+    {"gemma3n", .n_layer = MOST, .n_swa = 7, .n_shared = 5, .n_embd_pl = 32, .type = FY_F32},
+    {"gemma3n", .n_layer = 6, .n_swa = 7, .n_embd_pl = 32, .type = FY_Q8_0},
     {"phi2", .n_layer = 2, .n_rot = 8, .type = FY_F32},
     {"falcon", .n_layer = 2, .type = FY_Q8_0},
     {"falcon", .n_layer = 2, .two_norms = true, .type = FY_F32},
@@ -61,6 +66,31 @@ static const kind kinds[] = {
     {"smallthinker", .experts = true, .n_layer = 2, .n_swa = 5, .type = FY_Q8_0},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Layers with the window have half the head; the middle ones another feed-forward. */
+static void put_layers(tiny_model *t, const kind *k)
+{
+    t->hp.rope_theta_swa = 20;
+    t->hp.head_dim = t->hp.head_dim_v = 64;
+    t->hp.head_dim_swa = 32;
+    t->hp.n_head_kv_swa = 4;
+    t->hp.n_kv_shared = k->n_shared;
+    t->hp.n_embd_pl = k->n_embd_pl;
+    t->hp.k_is_v = k->k_is_v;
+    for (uint32_t i = 2; i < 4; i++)
+        fy_put_width(&t->hp, i, 96);
+}
+
+static void put_streams(tiny_model *t, const kind *k)
+{
+    t->hp.rope_theta_swa = 20;
+    t->hp.n_kv_shared = k->n_shared;
+    t->hp.n_embd_pl = k->n_embd_pl;
+    t->hp.n_altup = 3;
+    t->hp.n_laurel = 32;
+    t->hp.act_sparsity = 0.5F;
+    fy_layer_put(&t->hp.sparse_layers, 1, true);
+}
 
 static fy_model *open_kind(const kind *k)
 {
@@ -76,6 +106,10 @@ static fy_model *open_kind(const kind *k)
         t.hp.n_head_kv = t.hp.n_head;
     if (strcmp(k->arch, "gemma3") == 0)
         t.hp.rope_theta_swa = 20;
+    if (strcmp(k->arch, "gemma4") == 0)
+        put_layers(&t, k);
+    if (strcmp(k->arch, "gemma3n") == 0)
+        put_streams(&t, k);
     fy_err e = {0};
     if (tiny_write(&t, path, &e) != 0)
         fail_msg("%s: %s", k->arch, e.msg);
@@ -100,8 +134,8 @@ static fy_session *new_session(const fy_model *m, uint32_t n_batch, int n_thread
 
 typedef struct {
     float logits[T][V];
-    float hidden[LAYERS + 1][T][D];
-    uint32_t n_logits[T], n_hidden[LAYERS + 1];
+    float hidden[MOST + 1][T][D];
+    uint32_t n_logits[T], n_hidden[MOST + 1];
 } record;
 
 static int keep_logits(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e)
@@ -280,9 +314,81 @@ static void a_token_that_does_not_ask_goes_no_further_than_its_keys(void **state
     fy_model_close(m);
 }
 
+/* --- the final norm ------------------------------------------------------------------------- */
+
+/* Norms what leaves the last layer, in one call and row by row. */
+typedef struct {
+    fy_session *s;
+    uint32_t n_layer, n_rows;
+    float rows[T][D], x[T][D];
+} normed;
+
+static int see_normed(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
+                      fy_err *e)
+{
+    (void)e;
+    normed *r = user;
+    if (layer != r->n_layer)
+        return 0;
+    memcpy(r->x[first], x, n * sizeof r->x[0]);
+    memcpy(r->rows[first], fy_session_norm(r->s, x, n), n * sizeof r->rows[0]);
+    for (uint32_t i = 0; i < n; i++)
+        assert_memory_equal(r->rows[first + i], fy_session_norm(r->s, x + (size_t)i * D, 1),
+                            sizeof r->rows[0]);
+    r->n_rows += n;
+    return 0;
+}
+
+static double by_hand_norm(const fy_model *m, const float *x, uint32_t j)
+{
+    const bool centred = m->family->layer_norm;
+    const float *w = fy_vector(&m->once, FY_T_OUTPUT_NORM);
+    const float *bias = fy_vector(&m->once, FY_T_OUTPUT_NORM_B);
+    double mean = 0, squares = 0;
+    for (uint32_t i = 0; centred && i < D; i++)
+        mean += (double)x[i] / D;
+    for (uint32_t i = 0; i < D; i++)
+        squares += (x[i] - mean) * (x[i] - mean) / D;
+    const double eps = (double)(centred ? m->hp.norm_eps : m->hp.norm_rms_eps);
+    return (x[j] - mean) / sqrt(squares + eps) * (w != NULL ? (double)w[j] : 1) +
+           (bias != NULL ? (double)bias[j] : 0);
+}
+
+static void a_sink_gets_the_normed_stream_whatever_the_batch(void **state)
+{
+    (void)state;
+    static normed r, whole;
+    for (int k = 0; k < N_KINDS; k++) {
+        fy_model *m = open_kind(&kinds[k]);
+        const bool one_stream = m->hp.n_altup == 0; /* what the sink sees is all that there is */
+        for (int b = 0; b < N_BATCHES && one_stream; b++) {
+            fy_err e = {0};
+            r = (normed){.s = new_session(m, batches[b], 1 + b % 3, FY_F32),
+                         .n_layer = kinds[k].n_layer};
+            assert_true(fy_session_has_norm(r.s));
+            const fy_eval_sinks sinks = {.hidden = see_normed, .user = &r};
+            const float *last;
+            assert_int_equal(fy_session_eval(r.s, ids, T, &sinks, &last, &e), 0);
+            assert_int_equal(r.n_rows, T);
+            if (b == 0) {
+                whole = r;
+                compute_all(m, FY_F32);
+                for (uint32_t i = 0; i < T * D; i++)
+                    assert_float_equal(r.rows[i / D][i % D],
+                                       (float)by_hand_norm(m, r.x[i / D], i % D), 2e-5);
+            }
+            assert_memory_equal(r.rows, whole.rows, sizeof r.rows);
+            assert_row(last, T - 1, "after a sink that norms", batches[b]);
+            fy_session_free(r.s);
+        }
+        fy_model_close(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sink_gets_the_normed_stream_whatever_the_batch),
         cmocka_unit_test(the_last_token_is_the_same_with_and_without_a_sink),
         cmocka_unit_test(any_tokens_may_ask_and_a_sink_for_the_stream_sees_all),
         cmocka_unit_test(a_token_that_does_not_ask_goes_no_further_than_its_keys),

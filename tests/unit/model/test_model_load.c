@@ -124,9 +124,9 @@ static void weight_types_without_arithmetic_are_refused_with_the_remedy(void **s
     (void)state;
     tiny_model t = tiny_default();
     t.retype = "blk.0.ffn_down.weight";
-    t.retyped = FY_IQ4_NL;
+    t.retyped = FY_I8;
     check_refused(&t, FY_EUNSUPPORTED,
-                  (const char *[]){"'blk.0.ffn_down.weight' has type iq4_nl", "--outtype", NULL});
+                  (const char *[]){"'blk.0.ffn_down.weight' has type i8", "--outtype", NULL});
     tiny_model norm = tiny_default();
     norm.retype = "output_norm.weight";
     norm.retyped = FY_F16;
@@ -178,6 +178,40 @@ static void both_forms_at_once_are_reported(void **state)
     t.extra_ne[1] = (uint64_t)t.hp.n_head * t.hp.head_dim;
     check_refused(&t, FY_EFORMAT,
                   (const char *[]){"'blk.0.attn_q.weight' is there in two forms", NULL});
+}
+
+static void down_is_there_once_whether_transposed_or_not(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    t.extra = "blk.0.ffn_down_t.weight";
+    t.extra_ne[0] = t.hp.n_embd;
+    t.extra_ne[1] = t.hp.n_ff;
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.0.ffn_down.weight' is there in two forms", NULL});
+    t.leave_out = "blk.0.ffn_down.weight";
+    fy_err e = {0};
+    fy_model *m = open_tiny(&t, &e);
+    if (m == NULL)
+        fail_msg("%s", e.msg);
+    fy_model_close(m);
+    t.extra_ne[0] = t.hp.n_ff;
+    t.extra_ne[1] = t.hp.n_embd;
+    check_refused(
+        &t, FY_EFORMAT,
+        (const char *[]){"'blk.0.ffn_down_t.weight' has shape [160 64], expected [64 160]", NULL});
+}
+
+static void a_predictor_has_two_matrices(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    t.extra = "blk.0.fc1.weight";
+    t.extra_ne[0] = t.hp.n_embd;
+    t.extra_ne[1] = 16;
+    check_refused(&t, FY_EFORMAT, (const char *[]){"'blk.0.fc2.weight' is missing", NULL});
+    t.extra = "blk.3.fc2.weight";
+    check_refused(&t, FY_EUNSUPPORTED, (const char *[]){"'blk.3.fc2.weight' is unknown", NULL});
 }
 
 static void fused_tensors_that_are_misshapen_are_reported(void **state)
@@ -281,6 +315,8 @@ int main(void)
         cmocka_unit_test(a_file_that_is_no_model_of_a_known_family_is_refused),
         cmocka_unit_test(neither_the_fused_nor_the_separate_form_is_reported),
         cmocka_unit_test(both_forms_at_once_are_reported),
+        cmocka_unit_test(down_is_there_once_whether_transposed_or_not),
+        cmocka_unit_test(a_predictor_has_two_matrices),
         cmocka_unit_test(fused_tensors_that_are_misshapen_are_reported),
         cmocka_unit_test(experts_are_one_tensor_per_matrix),
         cmocka_unit_test(a_shared_expert_is_there_whole_or_not_at_all),

@@ -21,7 +21,7 @@ static void check_choice(const fy_hparams *hp, const float *logits, const int32_
 {
     int32_t choice[8];
     float weight[8];
-    fy_moe_choose(hp, logits, choice, weight);
+    fy_moe_choose(hp, logits, logits, choice, weight);
     for (uint32_t i = 0; i < hp->n_expert_used; i++) {
         assert_int_equal(choice[i], ids[i]);
         assert_true(fabs((double)weight[i] - weights[i]) < 1e-6);
@@ -65,6 +65,20 @@ static void sigmoid_weights_are_their_own_or_shares_of_the_chosen(void **state)
     check_choice(&hp, logits, (int32_t[]){1, 2}, (double[]){s0 / (s0 + s2), s2 / (s0 + s2)});
 }
 
+static void a_bias_chooses_and_does_not_weigh(void **state)
+{
+    (void)state;
+    const float logits[] = {-1, 0, 2}, score[] = {2.27f, 0.5f, 0.88f};
+    const double s0 = 1 / (1 + exp(1)), s2 = 1 / (1 + exp(-2));
+    const fy_hparams hp = router(3, 2, FY_GATING_SIGMOID, true);
+    int32_t choice[2];
+    float weight[2];
+    fy_moe_choose(&hp, logits, score, choice, weight);
+    assert_true(choice[0] == 0 && choice[1] == 2);
+    assert_true(fabs((double)weight[0] - s0 / (s0 + s2)) < 1e-6);
+    assert_true(fabs((double)weight[1] - s2 / (s0 + s2)) < 1e-6);
+}
+
 static void a_vanishing_sum_does_not_blow_weights_up(void **state)
 {
     (void)state;
@@ -85,7 +99,7 @@ static void numbers_that_are_none_still_choose_experts_that_exist(void **state)
         const fy_hparams hp = router(4, 3, FY_GATING_SOFTMAX, true);
         int32_t choice[3];
         float weight[3];
-        fy_moe_choose(&hp, cases[i], choice, weight);
+        fy_moe_choose(&hp, cases[i], cases[i], choice, weight);
         assert_true(choice[0] >= 0 && choice[0] < choice[1] && choice[1] < choice[2] &&
                     choice[2] < 4);
     }
@@ -121,6 +135,7 @@ static fy_matrix matrix(int64_t rows, int64_t cols, uint64_t seed)
 static fy_experts new_experts(void)
 {
     return (fy_experts){.logits = malloc(N * E * sizeof(float)),
+                        .score = malloc(E * sizeof(float)),
                         .choice = malloc(N * USED * sizeof(int32_t)),
                         .choice_weight = malloc(N * USED * sizeof(float)),
                         .first = malloc((E + 1) * sizeof(int32_t)),
@@ -132,10 +147,33 @@ static fy_experts new_experts(void)
 
 static void free_experts(fy_experts *m)
 {
-    void *const all[] = {m->logits, m->choice,       m->choice_weight, m->first,
+    void *const all[] = {m->logits, m->score,        m->choice,        m->choice_weight, m->first,
                          m->token,  m->token_weight, m->shared_weight, m->rows};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
+}
+
+static void a_router_adds_its_bias_to_the_sigmoid(void **state)
+{
+    (void)state;
+    static const float rows[E] = {1, 2, 3, 4, 5}, x[2] = {0.25f, -0.25f};
+    static const float bias[E] = {0.9f, -0.9f, 0, 0, 0};
+    fy_hparams hp = router(E, USED, FY_GATING_SIGMOID, true);
+    fy_weights *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    l->w[FY_T_FFN_ROUTER] = (fy_matrix){
+        .data = rows, .type = FY_F32, .row_bytes = sizeof *rows, .n_rows = E, .n_cols = 1};
+    l->w[FY_T_FFN_CHOICE_B] = (fy_matrix){.data = bias};
+    fy_experts m = new_experts();
+    const fy_backend_params p = {.n_threads = 1, .n_tokens = N};
+    fy_backend *b = fy_backend_new(&p, NULL);
+    assert_non_null(b);
+    fy_moe_route(b, &hp, l, &m, x, 2);
+    assert_true(m.choice[0] == 0 && m.choice[1] == 4); /* without it 3 and 4 */
+    assert_true(m.choice[2] == 0 && m.choice[3] == 2); /* without it 0 and 1 */
+    fy_backend_free(b);
+    free_experts(&m);
+    free(l);
 }
 
 /* Tokens grouped by expert, alone, and on more threads: the same bits. */
@@ -186,6 +224,8 @@ int main(void)
         cmocka_unit_test(the_heaviest_are_chosen_in_ascending_order),
         cmocka_unit_test(of_equal_experts_the_lower_are_chosen),
         cmocka_unit_test(sigmoid_weights_are_their_own_or_shares_of_the_chosen),
+        cmocka_unit_test(a_bias_chooses_and_does_not_weigh),
+        cmocka_unit_test(a_router_adds_its_bias_to_the_sigmoid),
         cmocka_unit_test(a_vanishing_sum_does_not_blow_weights_up),
         cmocka_unit_test(numbers_that_are_none_still_choose_experts_that_exist),
         cmocka_unit_test(a_token_does_not_depend_on_its_batch),

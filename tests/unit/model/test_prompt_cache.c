@@ -108,13 +108,14 @@ static void ranges_go_from_any_sequence_to_any_other(void **state)
     for (int i = 0; i < N_TYPES; i++) {
         float want[V], got[V];
         fy_session *a = begin(m, types[i][0], types[i][1], 100, 1);
+        fy_session *b = begin(m, types[i][0], types[i][1], 70, 3);
         eval(a, 0, 50, NULL);
-        uint8_t *first = malloc(fy_session_seq_bytes(a, 20)),
-                *rest = malloc(fy_session_seq_bytes(a, 30));
+        uint8_t *first = malloc(fy_session_seq_bytes(a, 0, 0, 20)),
+                *rest = malloc(fy_session_seq_bytes(a, 0, 20, 50));
         assert_int_equal(fy_session_seq_read(a, 0, 0, 20, first, &e), 0);
         assert_int_equal(fy_session_seq_read(a, 0, 20, 50, rest, &e), 0);
+        assert_int_equal(fy_session_saved_keeps(b, 20, first, 11), 11);
         eval(a, 50, T, want);
-        fy_session *b = begin(m, types[i][0], types[i][1], 70, 3);
         assert_int_equal(fy_session_seq_write(b, 2, 0, 20, first, &e), 0);
         assert_int_equal(fy_session_seq_write(b, 2, 20, 50, rest, &e), 0);
         assert_int_equal(fy_session_seq_n_past(b, 2), 50);
@@ -135,7 +136,7 @@ static void ranges_that_a_sequence_does_not_have_are_refused(void **state)
     (void)state;
     fy_model *m = open_tiny(1);
     fy_session *s = begin(m, FY_F16, FY_F16, 10, 2);
-    uint8_t *bytes = calloc(1, fy_session_seq_bytes(s, 20));
+    uint8_t *bytes = calloc(1, fy_session_seq_bytes(s, 0, 0, 20));
     fy_err e = {0};
     eval(s, 0, 5, NULL);
     assert_int_equal(fy_session_seq_read(s, 0, 2, 6, bytes, NULL), -1);
@@ -234,6 +235,20 @@ static void what_does_not_fit_is_refused_by_name(void **state)
     free(p);
 }
 
+/* Refused when it is read, or when it is held against the session's model. */
+static void refused_for(const uint8_t *p, size_t n, const fy_prompt_cache_shape *want,
+                        const fy_session *s, const char *words)
+{
+    fy_err e = {0};
+    fy_prompt_cache *c = fy_prompt_cache_parse(p, n, want, &e);
+    if (c != NULL && fy_prompt_cache_check(c, s, &e) == 0)
+        fail_msg("taken: %s", words);
+    assert_true(e.code == FY_EFORMAT || e.code == FY_EARG); /* FY_EARG: of other types */
+    if (strstr(e.msg, words) == NULL)
+        fail_msg("%s: %s", words, e.msg);
+    fy_prompt_cache_close(c);
+}
+
 /* Every field of the head and of the first block, with a hash that is right. */
 static void a_file_that_contradicts_itself_is_refused(void **state)
 {
@@ -253,33 +268,39 @@ static void a_file_that_contradicts_itself_is_refused(void **state)
     } cases[] = {
         {8, 2, "version 2"},
         {52, 77, "types"},
-        {56, 2, "do not take"},
-        {60, 0, "do not take"},
-        {60, ~0u, "do not take"},
-        {64, 0, "do not take"},
-        {64, ~0u, "do not take"},
-        {68, 0, "do not take"},
-        {72, 1u << 30, "do not take"},
-        {80, 0, "do not take"},
-        {80, ~0u, "do not take"},
-        {80, 9, "do not take"},
-        {84, 3, "3 blocks"},
-        {84, 8, "8 blocks"},
+        {56, 2, "types f16 and q4_0"},
+        {60, 0, "0 layers"},
+        {60, ~0u, "the model has 2"},
+        {64, 0, "of 0 heads"},
+        {64, ~0u, "the model has 2 of 2"},
+        {68, 0, "layers of 2 heads"},
+        {72, 1u << 30, "layers of 2 heads"},
+        {80, 0, "0 tokens and 4 blocks do not fit"},
+        {80, ~0u, "do not fit"},
+        {80, 8, ""},
+        {84, 3, "3 blocks end at byte"},
+        {84, 5, ""},
+        {84, ~0u, "do not fit"},
         {88, 1, "expected 1"},
         {96, ~0u, "token 0"},
+        {136, 0, "kind 0"},
         {136, 7, "kind 7"},
-        {136, 2, "two blocks of values"},
+        {136, 2, "there twice"},
+        {136, 3, "stands after"},
         {140, 2, "layer 2"},
-        {140, 1, "two blocks of keys"},
+        {140, 1, "stands after"},
         {144, 1, "positions 1"},
-        {148, 9, "to 9"},
-        {152, 8, "in 8 bytes"},
+        {144, 10, "positions 10 to 10"},
+        {148, 9, ""},
+        {148, 11, "to 11 of 10"},
+        {152, 8, ""},
+        {152, ~0u, "bytes, and"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memcpy(q, p, n);
         memcpy(q + cases[i].at, &cases[i].value, 4);
         sign(q, n);
-        refused(q, n, NULL, FY_EFORMAT, cases[i].words);
+        refused_for(q, n, &shape, s, cases[i].words);
     }
     free(p);
     free(q);

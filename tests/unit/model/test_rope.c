@@ -120,6 +120,31 @@ static void yarn_is_the_ramp_and_magnitude_of_transformers(void **state)
     }
 }
 
+/* gpt-oss-20b: the ramp goes from pair 8.09 to pair 17.40 of 32, where others have 8 to 18. */
+static void an_unrounded_ramp_ends_between_pairs(void **state)
+{
+    (void)state;
+    double rate[32];
+    fy_rope r;
+    fy_hparams hp = plain(64);
+    hp.rope_scaling = FY_ROPE_SCALING_YARN;
+    hp.rope_theta = 150000;
+    hp.rope_factor = 32;
+    hp.rope_orig_ctx = 4096;
+    hp.yarn_beta_fast = 32;
+    hp.yarn_beta_slow = 1;
+    hp.yarn_unrounded = true;
+    fy_rope_init(&r, &hp, NULL, rate);
+    const double low = 64 * log(4096 / (32 * 6.283185307179586)) / (2 * log(150000));
+    const double high = 64 * log(4096 / 6.283185307179586) / (2 * log(150000));
+    assert_true(low > 8.09 && low < 8.1 && high > 17.39 && high < 17.4);
+    for (uint32_t i = 0; i < 32; i++) {
+        const double plain_rate = pow(150000, -2.0 * i / 64);
+        const double ramp = fmin(fmax((i - low) / (high - low), 0), 1);
+        check_near(rate[i], plain_rate * (1 - ramp) + plain_rate / 32 * ramp);
+    }
+}
+
 static void angles_are_cos_and_sin_times_the_magnitude(void **state)
 {
     (void)state;
@@ -164,6 +189,7 @@ int main(void)
         cmocka_unit_test(rope_freqs_divide_the_rates),
         cmocka_unit_test(linear_scaling_divides_every_rate_by_the_factor),
         cmocka_unit_test(yarn_is_the_ramp_and_magnitude_of_transformers),
+        cmocka_unit_test(an_unrounded_ramp_ends_between_pairs),
         cmocka_unit_test(angles_are_cos_and_sin_times_the_magnitude),
         cmocka_unit_test(windowed_layers_with_a_base_of_their_own_are_not_scaled),
     };

@@ -99,6 +99,54 @@ static void what_has_no_answer_is_refused(void **state)
     assert_true(p == 7);
 }
 
+/* Of the last draw: what the steps left, weighted by temperature, all together 1. */
+static void a_draw_tells_its_probabilities(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    const float logits[N] = {1, 3, 2, NAN, 0, 3};
+    fy_sampler_params p = fy_sampler_defaults();
+    fy_logprob top[N + 1];
+    p.temperature = 0.5F;
+    p.top_k = 4; /* ids 1, 5, 2, 0 */
+    p.top_p = 1;
+    p.min_p = 0;
+    fy_sampler *s = fy_sampler_new(&p, N, NULL, NULL);
+    assert_non_null(s);
+    assert_true(fy_sampler_last(s, 0, top, 1) == 0 && top[0].id == -1); /* nothing was drawn yet */
+    const double sum = 1 + 1 + exp(-2) + exp(-4);
+    const int32_t want[] = {1, 5, 2, 0};
+    const double weight[] = {1, 1, exp(-2), exp(-4)};
+    for (int i = 0; i < 20; i++) {
+        const int32_t id = fy_sampler_next(s, logits, false, NULL);
+        const float of_id = fy_sampler_last(s, id, top, N + 1);
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(top[k].id, want[k]);
+            assert_true(fabs((double)top[k].logprob - weight[k] / sum) < 1e-6);
+            assert_true(top[k].id != id || top[k].logprob == of_id);
+        }
+        assert_true(top[4].id == -1 && top[N].id == -1);
+        assert_true(fy_sampler_last(s, 4, top, 2) == 0); /* cut by top_k */
+        assert_int_equal(top[1].id, 5);
+    }
+    fy_sampler_free(s);
+}
+
+static void greedy_tells_one(void **state)
+{
+    (void)state;
+    const float logits[] = {1, 3, 2};
+    fy_sampler_params p = fy_sampler_defaults();
+    fy_logprob top[2];
+    p.temperature = 0;
+    fy_sampler *s = fy_sampler_new(&p, 3, NULL, NULL);
+    assert_int_equal(fy_sampler_next(s, logits, false, NULL), 1);
+    assert_true(fy_sampler_last(s, 1, top, 2) == 1 && top[0].id == 1 && top[0].logprob == 1);
+    assert_int_equal(top[1].id, -1);
+    assert_true(fy_sampler_last(s, 0, top, 2) == 0);
+    fy_sampler_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +154,8 @@ int main(void)
         cmocka_unit_test(logits_that_are_no_numbers_have_no_probability),
         cmocka_unit_test(infinite_logits_share_all_probability),
         cmocka_unit_test(what_has_no_answer_is_refused),
+        cmocka_unit_test(a_draw_tells_its_probabilities),
+        cmocka_unit_test(greedy_tells_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void decode_and_copy_allocate_nothing(void **state)
     }
     alloc_fail_after(0);
     const float *logits;
-    int rc = fy_session_decode(s, &(fy_batch){ids, seqs, NULL, 2 * T}, NULL, &logits, &e);
+    int rc = fy_session_decode(s, &(fy_batch){.ids = ids, .seqs = seqs, .n = 2 * T}, NULL, &logits, &e);
     if (rc == 0)
         rc = fy_session_seq_copy(s, 1, 2, 3, &e);
     fy_session_seq_rewind(s, 3, 0);

@@ -34,6 +34,13 @@ static const row rows[] = {
     {"...assistant\n<think>\n", "why\n</think>\n\nso", "why\n", "\n\nso"},
     {"...<seed:think>", "why</seed:think>so", "why", "so"},
     {"<think>\n\n</think>\n\n", "so", "", "so"},
+    {"...<|start|>assistant",
+     "<|channel|>analysis<|message|>why<|end|><|start|>assistant<|channel|>final<|message|>so",
+     "why", "so"},
+    {"...<|start|>assistant", "<|channel|>analysis<|message|>a<|end|>b", "a<|end|>b", ""},
+    {"...<|start|>assistant", "<|channel|>final<|message|>so", "", "so"},
+    {"...<|channel|>final<|message|>", "so", "", "so"},
+    {"", "<|channel|>other", "", "<|channel|>other"},
     {"...<think>", "<think>again</think>so", "<think>again", "so"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -48,7 +55,7 @@ static void check(const row *r, uint64_t cuts)
     size_t n = strlen(r->text), begin = 0;
     fy_think_begin(&t, fy_span_of(r->prompt));
     for (size_t i = 0; i < n; i++) {
-        if (i + 1 < n && !(cuts >> i & 1))
+        if (i + 1 < n && (i >= 64 || !(cuts >> i & 1)))
             continue;
         fy_span piece = {r->text + begin, i + 1 - begin};
         assert_int_equal(fy_think_add(&t, piece, &thinking, &answer, &e), 0);
@@ -67,7 +74,7 @@ static void the_pieces_do_not_matter(void **state)
     (void)state;
     for (size_t i = 0; i < N_ROWS; i++) {
         size_t n = strlen(rows[i].text);
-        assert_true(n < 64);
+        n = n < 64 ? n : 64;
         check(&rows[i], 0);
         check(&rows[i], UINT64_MAX);
         for (size_t a = 0; a < n; a++) {

@@ -194,8 +194,10 @@ static int tiny_add(const tiny_model *m, fy_gguf_writer *w, const fy_tensor_row 
     char name[FY_ROW_NAME_BYTES];
     uint64_t ne[FY_GGUF_MAX_DIMS];
     fy_row_name(row->gguf, layer, name);
-    uint32_t n = fy_row_shape(&m->hp, row, ne);
-    if (!tiny_has(m, row) || tiny_is(m->leave_out, name))
+    const fy_hparams like = fy_hparams_of_layer(&m->hp, layer);
+    uint32_t n = fy_row_shape(fy_row_is_layer(row) ? &like : &m->hp, row, ne);
+    if (!tiny_has(m, row) || tiny_is(m->leave_out, name) || !fy_row_is_there(&m->hp, row) ||
+        !fy_row_is_in_layer(&m->hp, row, layer))
         return 0;
     if (tiny_is(m->reshape, name))
         ne[n - 1]++;

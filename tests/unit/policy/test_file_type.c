@@ -24,6 +24,14 @@ static void names_mean_types_and_mixtures(void **state)
         {"Q6_K", -1, {FY_Q6_K, FY_RECIPE_LLAMA}, "q6_K"},
         {"q6_K", FY_RECIPE_PURE, {FY_Q6_K, FY_RECIPE_PURE}, "q6_K"},
         {"Q4_K", -1, {FY_Q4_K, FY_RECIPE_PURE}, "q4_K"},
+        {"Q3_K_L", -1, {FY_Q3_K, FY_RECIPE_LLAMA_LARGE}, "q3_K_L"},
+        {"q3_k_m", -1, {FY_Q3_K, FY_RECIPE_LLAMA}, "q3_K_M"},
+        {"Q3_K_S", -1, {FY_Q3_K, FY_RECIPE_LLAMA_SMALL}, "q3_K_S"},
+        {"q2_k", -1, {FY_Q2_K, FY_RECIPE_LLAMA}, "q2_K"},
+        {"q2_K", FY_RECIPE_PURE, {FY_Q2_K, FY_RECIPE_PURE}, "q2_K"},
+        {"IQ4_NL", -1, {FY_IQ4_NL, FY_RECIPE_PURE}, "iq4_nl"},
+        {"MXFP4_MOE", -1, {FY_MXFP4, FY_RECIPE_LLAMA}, "mxfp4_moe"},
+        {"mxfp4", -1, {FY_MXFP4, FY_RECIPE_PURE}, "mxfp4"},
         {"q4_K", FY_RECIPE_LLAMA, {FY_Q4_K, FY_RECIPE_LLAMA}, "q4_K_M"},
         {"Q4_0", -1, {FY_Q4_0, FY_RECIPE_PURE}, "q4_0"},
         {"Q4_0", FY_RECIPE_LLAMA, {FY_Q4_0, FY_RECIPE_LLAMA}, "q4_0"},
@@ -64,7 +72,7 @@ static void llama_quantizes_other_files_are_named(void **state)
 static void types_that_cannot_be_written_are_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const others[] = {"Q2_K", "q3_k_m", "IQ4_XS", "TQ1_0", "MXFP4_MOE"};
+    static const char *const others[] = {"Q2_K_S", "iq3_m", "IQ4_XS", "TQ1_0", "NVFP4"};
     static const char *const not_theirs[] = {"q4_0", "Q4_K_M", "f16", "auto", "", "i", "quiet"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_non_null(strstr(fy_file_type_refusal(others[i]), "cannot be written yet"));

@@ -59,7 +59,8 @@ static inline const char *reference_path(const char *name)
 
 static client *logging;
 
-static inline void keep_line(const char *format, uint32_t level, uint64_t time, va_list args)
+__attribute__((format(printf, 1, 0))) static inline void
+keep_line(const char *format, uint32_t level, uint64_t time, va_list args)
 {
     (void)time;
     if (level == 1 && logging != NULL && logging->message[0] == '\0')

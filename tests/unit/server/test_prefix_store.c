@@ -69,12 +69,32 @@ static void the_oldest_makes_room(void **state)
     fy_prefix_store_free(s);
 }
 
+static void erasing_takes_all_with_the_same_beginning(void **state)
+{
+    fy_prefix_store *s = fy_prefix_store_new(10000, NULL);
+    uint32_t n;
+    (void)state;
+    assert_non_null(fy_prefix_add(s, 0, ids, 8, 10));
+    assert_non_null(fy_prefix_add(s, 1, ids, 3, 10));
+    assert_non_null(fy_prefix_add(s, 0, others, 8, 10));
+    fy_prefix_erase(s, 0, ids + 3, 5, 3);
+    fy_prefix_erase(s, 0, ids, 2, 3);
+    assert_int_equal((fy_prefix_find(s, 0, ids, 8, &n), n), 8);
+    fy_prefix_erase(s, 0, ids, 4, 3);
+    assert_int_equal((fy_prefix_find(s, 0, ids, 8, &n), n), 2); /* of the other one */
+    assert_int_equal((fy_prefix_find(s, 1, ids, 8, &n), n), 3);
+    fy_prefix_erase(s, 1, ids, 8, 3);
+    assert_int_equal((fy_prefix_find(s, 1, ids, 8, &n), n), 0);
+    fy_prefix_store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_beginning_is_found),
         cmocka_unit_test(what_is_contained_is_not_kept_twice),
         cmocka_unit_test(the_oldest_makes_room),
+        cmocka_unit_test(erasing_takes_all_with_the_same_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

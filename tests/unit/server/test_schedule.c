@@ -11,139 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/schedule.h"
-
-enum { N_VOCAB = 50, SEQS = 4, CTX = 300, BATCH = 64 };
-
-static uint32_t g_seed;
-static uint32_t draw(uint32_t below)
-{
-    g_seed = g_seed * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)g_seed * below) >> 32);
-}
-
-/* --- the engine ------------------------------------------------------------------------------- */
-
-static struct {
-    int32_t held[SEQS][CTX];
-    uint32_t n_past[SEQS];
-    double now, id_s;
-    uint32_t n_steps, n_ids, n_copied, n_loaded, last_n;
-    bool fails, cancels;
-} g;
-
-static uint32_t text_hash(const int32_t *ids, uint32_t n)
-{
-    uint32_t h = 2166136261u;
-    for (uint32_t i = 0; i < n; i++)
-        h = (h ^ (uint32_t)ids[i]) * 16777619u;
-    return (h >> 8) % N_VOCAB;
-}
-
-static int decode(void *user, const fy_batch *b, const fy_eval_sinks *sinks, fy_err *e)
-{
-    uint32_t before[SEQS];
-    (void)user;
-    memcpy(before, g.n_past, sizeof before);
-    assert_true(b->n > 0);
-    g.n_steps++;
-    g.n_ids += b->n;
-    g.last_n = b->n;
-    g.now += 0.001 + g.id_s * b->n;
-    if (g.fails || (sinks->cancel != NULL && atomic_load(sinks->cancel)))
-        return fy_fail(e, g.fails ? FY_EIO : FY_EINTR, "no");
-    for (uint32_t i = 0; i < b->n; i++) {
-        const uint32_t s = b->seqs[i];
-        assert_true(s < SEQS && g.n_past[s] < CTX);
-        g.held[s][g.n_past[s]++] = b->ids[i];
-    }
-    for (uint32_t i = 0; i < b->n; i++) {
-        const float next = (float)text_hash(g.held[b->seqs[i]], ++before[b->seqs[i]]);
-        if (sinks->hidden != NULL &&
-            sinks->hidden(sinks->user, 7, &next, i, 1, e) != 0)
-            return -1;
-        if (b->wants[i] && sinks->logits(sinks->user, &next, i, 1, e) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static void rewind_seq(void *user, uint32_t seq, uint32_t n_past)
-{
-    (void)user;
-    assert_true(n_past <= g.n_past[seq]);
-    g.n_past[seq] = n_past;
-}
-
-static int copy_seq(void *user, uint32_t from, uint32_t to, uint32_t n, fy_err *e)
-{
-    (void)user;
-    (void)e;
-    assert_true(n <= g.n_past[from] && from != to);
-    memcpy(g.held[to], g.held[from], n * sizeof g.held[0][0]);
-    g.n_past[to] = n;
-    g.n_copied += n;
-    return 0;
-}
-
-static double now(void *user)
-{
-    (void)user;
-    return g.now;
-}
-
-static size_t saved_bytes(void *user, uint32_t n)
-{
-    (void)user;
-    return n * sizeof(int32_t);
-}
-
-static int save(void *user, uint32_t seq, uint32_t n, void *out, fy_err *e)
-{
-    (void)user;
-    (void)e;
-    assert_true(n <= g.n_past[seq]);
-    memcpy(out, g.held[seq], n * sizeof(int32_t));
-    return 0;
-}
-
-static int load(void *user, uint32_t seq, uint32_t n, const void *in, fy_err *e)
-{
-    (void)user;
-    (void)e;
-    memcpy(g.held[seq], in, n * sizeof(int32_t));
-    g.n_past[seq] = n;
-    g.n_loaded += n;
-    return 0;
-}
-
-static fy_schedule *new_schedule_with(uint32_t queue, size_t store_bytes)
-{
-    const fy_compute c = {.n_seq = SEQS,
-                                 .n_ctx = CTX,
-                                 .n_batch = BATCH,
-                                 .n_layer = 7,
-                                 .n_vocab = 1,
-                                 .n_embd = 1,
-                                 .decode = decode,
-                                 .rewind = rewind_seq,
-                                 .copy = copy_seq,
-                                 .now = now,
-                                 .saved_bytes = saved_bytes,
-                                 .save = save,
-                                 .load = load,
-                                 .store_bytes = store_bytes};
-    memset(&g, 0, sizeof g);
-    g.id_s = 0.0001;
-    fy_schedule *s = fy_schedule_new(&c, queue, NULL, NULL);
-    assert_non_null(s);
-    return s;
-}
-
-static fy_schedule *new_schedule(uint32_t queue)
-{
-    return new_schedule_with(queue, 0);
-}
+#include "tests/unit/server/fake_compute.h"
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -151,9 +19,11 @@ typedef struct {
     fy_seq_task t;
     uint32_t n_wanted, n_got;
     uint32_t n_rows, n_hidden; /* logits and hidden rows that it saw */
+    uint32_t n_told, told[8];  /* ids of its prompt that were computed, each time it was told */
     bool gone, paused, scores;
     int ended; /* 1 + fy_seq_end */
     double first_s, last_s, most_gap_s;
+    uint32_t right_of_10, n_guessed, n_right; /* its guesses */
     uint32_t begun_as; /* the order in which tasks saw their first logits */
 } task;
 
@@ -208,9 +78,51 @@ static void done(fy_seq_task *t, fy_seq_end end, const fy_err *e)
     k->ended = 1 + (int)end;
 }
 
+static void prompt(fy_seq_task *t)
+{
+    task *k = (task *)t;
+    if (k->n_told < 8)
+        k->told[k->n_told++] = t->n_past;
+}
+
 static const fy_seq_calls calls = {.logits = logits, .gone = gone, .paused = paused, .done = done};
 static const fy_seq_calls hidden_calls = {
     .logits = logits, .hidden = hidden, .gone = gone, .paused = paused, .done = done};
+static const fy_seq_calls prompt_calls = {
+    .logits = logits, .prompt = prompt, .gone = gone, .paused = paused, .done = done};
+
+static uint32_t guess(fy_seq_task *t, bool alone, uint32_t most, int32_t *out)
+{
+    task *k = (task *)t;
+    int32_t ids[CTX];
+    uint32_t n = (uint32_t)t->ids.n;
+    const uint32_t wanted = draw(8), begin = n;
+    (void)alone;
+    assert_true(most <= FY_GUESSES_MAX && n + most <= CTX && t->n_past + 1 == n);
+    memcpy(ids, t->ids.id, n * sizeof ids[0]);
+    for (; n - begin < most && n - begin < wanted; n++) {
+        ids[n] = (int32_t)text_hash(ids, n);
+        if (draw(10) >= k->right_of_10)
+            ids[n] = (ids[n] + 1) % N_VOCAB;
+        out[n - begin] = ids[n];
+    }
+    k->n_guessed += n - begin;
+    return n - begin;
+}
+
+static void guessed(fy_seq_task *t, uint32_t n_right, uint32_t n_ids, double step_s)
+{
+    task *k = (task *)t;
+    assert_true(n_right < n_ids && step_s > 0);
+    k->n_right += n_right;
+}
+
+static const fy_seq_calls guess_calls = {.logits = logits,
+                                         .guess = guess,
+                                         .guessed = guessed,
+                                         .gone = gone,
+                                         .paused = paused,
+                                         .done = done};
 
 /* A prompt of n ids: `common` of one text, then of another. */
 static void make(task *k, uint32_t common, uint32_t n, uint32_t salt, uint32_t n_wanted)
@@ -271,6 +183,25 @@ static void one_text_is_computed_in_whole_batches(void **state)
     assert_int_equal(g.n_steps, 3 + 9);
     assert_int_equal(g.n_ids, 150 + 9);
     end(s, &k, 1);
+}
+
+static void a_task_is_told_how_far_its_prompt_is(void **state)
+{
+    fy_schedule *s = new_schedule(4);
+    const uint32_t first[] = {0, 64, 128, 150}, again[] = {149, 150};
+    task k[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        make(&k[i], 0, 150, 3, 1);
+        k[i].t.calls = &prompt_calls;
+        assert_int_equal(submit(s, &k[i]), 0);
+        run_all(s);
+    }
+    assert_int_equal(k[0].n_told, 4);
+    assert_memory_equal(k[0].told, first, sizeof first);
+    assert_int_equal(k[1].n_told, 2);
+    assert_memory_equal(k[1].told, again, sizeof again);
+    end(s, k, 2);
 }
 
 static void first_come_first_served(void **state)
@@ -426,6 +357,38 @@ static void who_leaves_frees_the_slot(void **state)
     end(s, k, 7);
 }
 
+/* A step is given up when nobody waits for any of it. */
+static void who_leaves_during_a_prompt_ends_the_step(void **state)
+{
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        fy_schedule *s = new_schedule(8);
+        task k[2];
+        make(&k[0], 0, 250, 1, 3);
+        make(&k[1], 0, 20, 2, 30);
+        if (!alone) {
+            submit(s, &k[1]);
+            fy_schedule_step(s);
+        }
+        submit(s, &k[0]);
+        fy_schedule_step(s);
+        assert_int_equal(k[0].ended, 0);
+        const uint32_t before = g.n_past[k[0].t.seq];
+        g.leaves = &k[0].gone;
+        g.told = s;
+        fy_schedule_step(s);
+        assert_int_equal(g.n_past[k[0].t.seq] > before, !alone);
+        fy_schedule_step(s);
+        assert_int_equal(k[0].ended, 1 + FY_SEQ_CANCELLED);
+        run_all(s);
+        if (!alone)
+            check_answer(&k[1]);
+        end(s, k, alone ? 1 : 2);
+        if (alone)
+            fy_ids_release(&k[1].t.ids);
+    }
+}
+
 static void who_does_not_read_costs_nobody(void **state)
 {
     fy_schedule *s = new_schedule(8);
@@ -469,6 +432,57 @@ static void a_text_that_lost_its_slot_comes_back(void **state)
         assert_true((g.n_loaded > 0) == with_store);
         end(s, k, 2 * TEXTS);
     }
+}
+
+/* Of a model with states: the end of a turn is remembered, and a place before the end of a prompt. */
+static void a_state_is_taken_where_it_was_remembered(void **state)
+{
+    fy_schedule *s = new_schedule_of(8, 1 << 20, true);
+    task k[6];
+    (void)state;
+    make(&k[0], 60, 100, 1, 10);
+    submit(s, &k[0]);
+    run_all(s);
+    assert_int_equal(g.n_ids, 100 + 9);
+    make(&k[1], 60, 100, 1, 1); /* the same prompt: but for its last ids */
+    submit(s, &k[1]);
+    run_all(s);
+    assert_int_equal(k[1].t.n_cached, 100 - FY_SNAPSHOT_BEFORE_END);
+    make(&k[2], 60, 103, 1, 4); /* goes on after an answer */
+    for (uint32_t i = 100; i < 103; i++)
+        k[2].t.ids.id[i] = (int32_t)text_hash(k[2].t.ids.id, i);
+    submit(s, &k[2]);
+    run_all(s);
+    assert_int_equal(k[2].t.n_cached, 100); /* the end of the second turn */
+    make(&k[3], 60, 150, 9, 1); /* no mark is that near the beginning */
+    submit(s, &k[3]);
+    run_all(s);
+    assert_int_equal(k[3].t.n_cached, 0);
+    make(&k[5], 60, 150, 17, 1); /* but now there is one where the two part */
+    submit(s, &k[5]);
+    run_all(s);
+    assert_int_equal(k[5].t.n_cached, 60);
+    check_answer(&k[5]);
+    fy_ids_release(&k[5].t.ids);
+    for (uint32_t i = 0; i < SEQS; i++) { /* others take all slots; the store has marks, too */
+        task other;
+        make(&other, 0, 100, 20 + i, 1);
+        submit(s, &other);
+        run_all(s);
+        check_answer(&other);
+        fy_ids_release(&other.t.ids);
+    }
+    make(&k[4], 60, 100, 1, 1);
+    submit(s, &k[4]);
+    run_all(s);
+    assert_int_equal(k[4].t.n_cached, 100 - FY_SNAPSHOT_BEFORE_END);
+    assert_true(g.n_loaded > 0);
+    make(&k[5], 0, 31, 5, 1); /* too short for one */
+    submit(s, &k[5]);
+    run_all(s);
+    for (int i = 0; i < 6; i++)
+        check_answer(&k[i]);
+    end(s, k, 6);
 }
 
 static void choices_wait_for_their_prompt(void **state)
@@ -533,6 +547,31 @@ static void scores_and_hidden_rows_come_for_every_id(void **state)
     end(s, k, 3);
 }
 
+static void guesses_change_only_how_many_steps_it_takes(void **state)
+{
+    (void)state;
+    for (uint32_t right = 0; right <= 10; right += 5) {
+        fy_schedule *s = new_schedule(32);
+        task k[10];
+        for (uint32_t i = 0; i < 10; i++) {
+            make(&k[i], i % 3 * 10, 20 + i, i, i == 9 ? CTX - 29 : 40 + i);
+            k[i].t.calls = i % 4 == 3 ? &calls : &guess_calls;
+            k[i].right_of_10 = right;
+            assert_int_equal(submit(s, &k[i]), 0);
+        }
+        run_all(s);
+        for (uint32_t i = 0; i < 10; i++) {
+            check_answer(&k[i]);
+            if (right == 0)
+                assert_int_equal(k[i].n_right, 0);
+            if (right == 10 && i % 4 != 3)
+                assert_true(k[i].n_right > k[i].n_wanted / 2);
+            assert_true(k[i].n_right <= k[i].n_guessed);
+        }
+        end(s, k, 10);
+    }
+}
+
 static void a_failed_step_fails_its_tasks_alone(void **state)
 {
     fy_schedule *s = new_schedule(8);
@@ -579,7 +618,7 @@ static void whatever_happens_answers_are_those_of_the_text(void **state)
     (void)state;
     for (uint32_t round = 0; round < 40; round++) {
         static task k[TASKS];
-        fy_schedule *s = new_schedule_with(TASKS, round % 2 * 4096);
+        fy_schedule *s = new_schedule_of(TASKS, round % 2 * 4096, round % 3 == 2);
         g_seed = round + 1;
         g.id_s = 0.0001 * draw(40);
         uint32_t n = 0;
@@ -626,6 +665,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_text_is_computed_in_whole_batches),
+        cmocka_unit_test(a_task_is_told_how_far_its_prompt_is),
         cmocka_unit_test(first_come_first_served),
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(a_shared_beginning_is_computed_once),
@@ -633,11 +673,14 @@ int main(void)
         cmocka_unit_test(no_cache_computes_all),
         cmocka_unit_test(a_long_prompt_does_not_stop_the_others),
         cmocka_unit_test(who_leaves_frees_the_slot),
+        cmocka_unit_test(who_leaves_during_a_prompt_ends_the_step),
         cmocka_unit_test(who_does_not_read_costs_nobody),
         cmocka_unit_test(a_text_that_lost_its_slot_comes_back),
+        cmocka_unit_test(a_state_is_taken_where_it_was_remembered),
         cmocka_unit_test(choices_wait_for_their_prompt),
         cmocka_unit_test(a_slot_is_waited_for),
         cmocka_unit_test(scores_and_hidden_rows_come_for_every_id),
+        cmocka_unit_test(guesses_change_only_how_many_steps_it_takes),
         cmocka_unit_test(a_failed_step_fails_its_tasks_alone),
         cmocka_unit_test(closing_finishes_what_runs),
         cmocka_unit_test(whatever_happens_answers_are_those_of_the_text),

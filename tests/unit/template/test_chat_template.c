@@ -437,6 +437,9 @@ static const struct {
     {"qwen2.5", NULL,
      "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
      "<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"},
+    {"rwkv-world",
+     "<s>System: S\n\nUser: U1\n\nAssistant: A1\n\nUser: U2\n\nAssistant:",
+     "<s>User: U\n\nAssistant:"},
     {"smollm", NULL,
      "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
      "<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"},

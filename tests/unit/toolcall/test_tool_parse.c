@@ -74,6 +74,7 @@ static const char qwen3[] = "{% if tools %}<tool_call>\n{\"name\": <function-nam
                   llama3[] =
                       "{% if tools %}{\"name\": function name, \"parameters\": dictionary of",
                   mistral[] = "{% if tools %}[TOOL_CALLS][",
+                  mistral_args[] = "{% if tools %}[TOOL_CALLS]name[ARGS]{}",
                   phi4[] = "{% if tools %}<|tool_call|>x<|/tool_call|>",
                   granite[] = "{% if tools %}respond with <|tool_call|> followed by a JSON list",
                   glm[] = "{% for tool in tools %}<tool_call>x\n<arg_key>",
@@ -81,9 +82,17 @@ static const char qwen3[] = "{% if tools %}<tool_call>\n{\"name\": <function-nam
                   gemma4[] = "{% if tools %}'<|tool_call>call:' + name",
                   lfm2[] = "{% if tools %}<|tool_list_start|>[", plain[] = "{{ messages }}";
 
+#define S64 "                                                                "
+
 static const struct {
     const char *template, *answer, *wanted;
 } cases[] = {
+    /* a name whose end is too far away */
+    {mistral, "[TOOL_CALLS]f" S64 S64 S64 S64 "[ARGS]{}",
+     "[TOOL_CALLS]f" S64 S64 S64 S64 "[ARGS]{}"},
+    {coder, "<tool_call><function=f" S64 S64 ">x", "<tool_call><function=f" S64 S64 ">x"},
+    {glm, "<tool_call>f" S64 S64 "\nx", "<tool_call>f" S64 S64 "\nx"},
+
     /* plain text */
     {qwen3, "Hello.", "Hello."},
     {qwen3, "  a <tool > b\n", "  a <tool > b\n"},
@@ -139,10 +148,18 @@ static const struct {
      "[f({\"n\": 1})]"},
     {mistral, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\"}]",
      "[f({})][f({})]"},
-    {mistral, "[TOOL_CALLS]f[ARGS]{\"n\": 1}[TOOL_CALLS]f[CALL_ID]x[ARGS]{}",
+    {mistral_args, "[TOOL_CALLS]f[ARGS]{\"n\": 1}[TOOL_CALLS]f[CALL_ID]x[ARGS]{}",
      "[f({\"n\": 1})][f({})]"},
-    {mistral, "[TOOL_CALLS]g[ARGS]{\"n\": 1}", "[TOOL_CALLS]g[ARGS]{\"n\": 1}"},
-    {mistral, "[TOOL_CALLS]f[ARGS]{\"n\": ", "[f({\"n\": "},
+    {mistral_args, "[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{\"n\": 1}", "[f({\"n\": 1})]"},
+    {mistral_args, "[TOOL_CALLS]g[ARGS]{\"n\": 1}", "[TOOL_CALLS]g[ARGS]{\"n\": 1}"},
+    {mistral_args, "[TOOL_CALLS]f[ARGS]{\"n\": ", "[f({\"n\": "},
+    /* pairs that the limit cuts; a mark inside JSON */
+    {coder, "<tool_call>\n<function=f>\n<para", "[f("},
+    {coder, "<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</func", "[f({\"n\": 1"},
+    {coder,
+     "<tool_call>\n<function=f>\n<parameter=o>\n[\"</parameter>\"]\n</parameter>\n</function>\n"
+     "</tool_call>",
+     "[f({\"o\": [\"</parameter>\"]})]"},
     /* phi 4, granite, lfm2 */
     {phi4, "<|tool_call|>{\"name\": \"f\", \"arguments\": {}}<|/tool_call|>", "[f({})]"},
     {phi4, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|>", "[f({})]"},
@@ -174,6 +191,10 @@ static const struct {
      "[f({})][f({\"n\": 1})]"},
     {gemma4, "<|tool_call>call:f{n:}<tool_call|>", "<|tool_call>call:f{n:}<tool_call|>"},
     {gemma4, "<|tool_call>call:g{}<tool_call|>", "<|tool_call>call:g{}<tool_call|>"},
+    {gemma4, "<|tool_call>call:f{s:<|\"|>}<tool_call|><|\"|>}<tool_call|>",
+     "[f({\"s\": \"}<tool_call|>\"})]"},
+    {gemma4, "<|tool_call>call:f{s:<|\"|>}<tool_call|> b",
+     "<|tool_call>call:f{s:<|\"|>}<tool_call|> b"},
     /* a template that shows no tools */
     {plain, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", "[f({})]"},
 };
@@ -197,16 +218,25 @@ static void formats_are_told_by_their_templates(void **state)
     (void)state;
     static const struct {
         const char *template, *name;
-    } all[] = {{qwen3, "hermes"},      {llama3, "llama3"},        {mistral, "mistral"},
-               {phi4, "phi4"},         {granite, "granite"},      {glm, "glm"},
-               {coder, "qwen3-coder"}, {gemma4, "gemma4"},        {lfm2, "lfm2"},
-               {plain, "generic"},     {"<tool_call>", "generic"}};
+    } all[] = {{qwen3, "hermes"},
+               {llama3, "llama3"},
+               {mistral, "mistral"},
+               {phi4, "phi4"},
+               {granite, "granite"},
+               {glm, "glm"},
+               {coder, "qwen3-coder"},
+               {gemma4, "gemma4"},
+               {lfm2, "lfm2"},
+               {plain, "generic"},
+               {mistral_args, "mistral-args"},
+               {"<tool_call>", "generic"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_string_equal(fy_tool_format_name(fy_tool_format_of(fy_span_of(all[i].template))),
                             all[i].name);
-    const fy_tool_format *f = fy_tool_format_of(fy_span_of(mistral));
+    const fy_tool_format *f = fy_tool_format_of(fy_span_of(mistral_args));
     assert_true(fy_tool_format_has_mark(f, FY_SPAN("[TOOL_CALLS]")));
     assert_true(fy_tool_format_has_mark(f, FY_SPAN("[ARGS]")));
+    assert_true(fy_tool_format_has_mark(f, FY_SPAN("[CALL_ID]")));
     assert_false(fy_tool_format_has_mark(f, FY_SPAN("[INST]")));
     assert_false(fy_tool_format_has_mark(f, FY_SPAN("")));
 }
@@ -223,7 +253,7 @@ static void an_error_of_the_sink_ends_parsing(void **state)
     (void)state;
     fy_err e = {0};
     fy_tools *t = tools_of(tools_json);
-    const char *const templates[] = {qwen3, mistral, glm, gemma4};
+    const char *const templates[] = {qwen3, mistral_args, glm, gemma4};
     const char *const answers[] = {"<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
                                    "[TOOL_CALLS]f[ARGS]{}", "<tool_call>f\n</tool_call>",
                                    "<|tool_call>call:f{}<tool_call|>"};

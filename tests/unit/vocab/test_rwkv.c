@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model/template/chat_template.h"
 #include "tests/unit/vocab/small_vocab.h"
 
 static fy_vocab *make(void)
@@ -23,6 +24,7 @@ static fy_vocab *make(void)
     small_str(&b, "tokenizer.ggml.model", "rwkv");
     small_strings(&b, "tokenizer.ggml.tokens", tokens, sizeof tokens / sizeof tokens[0]);
     small_types(&b, types, sizeof types / sizeof types[0]);
+    small_id(&b, "tokenizer.ggml.bos_token_id", 0);
     small_id(&b, "tokenizer.ggml.eos_token_id", 0);
     small_id(&b, "tokenizer.ggml.eot_token_id", 13);
     fy_vocab *v = small_vocab_load(&b, &e);
@@ -80,11 +82,26 @@ static void nothing_in_a_text_is_special(void **state)
     gives("a[PAD12]c", IDS(1, 4), "ac"); /* bytes without a token are left out */
 }
 
-static void empty_lines_and_id_0_end_a_text(void **state)
+static void a_conversation_begins_with_id_0(void **state)
 {
     (void)state;
     fy_vocab *v = make();
-    assert_true(fy_vocab_is_eog(v, 0) && fy_vocab_is_eog(v, 13) && !fy_vocab_is_eog(v, 5));
+    fy_ids got = {0};
+    fy_err e = {0};
+    assert_int_equal(fy_chat_encode_text(v, FY_SPAN("<s>a"), &got, &e), 0);
+    assert_int_equal(got.n, 2);
+    assert_int_equal(got.id[0], 0);
+    assert_int_equal(got.id[1], 1);
+    fy_ids_release(&got);
+    fy_vocab_free(v);
+}
+
+static void id_0_ends_a_text_and_a_role_ends_an_answer(void **state)
+{
+    (void)state;
+    fy_vocab *v = make();
+    assert_true(fy_vocab_is_eog(v, 0) && !fy_vocab_is_eog(v, 13));
+    assert_true(fy_span_is(fy_vocab_turn_text(v), "\n\nUser:"));
     assert_false(fy_vocab_is_samplable(v, 12));
     assert_false(fy_vocab_adds_bos(v));
     fy_vocab_free(v);
@@ -96,7 +113,8 @@ int main(void)
         cmocka_unit_test(the_longest_piece_is_taken_at_every_place),
         cmocka_unit_test(pieces_are_written_as_python_prints_bytes),
         cmocka_unit_test(nothing_in_a_text_is_special),
-        cmocka_unit_test(empty_lines_and_id_0_end_a_text),
+        cmocka_unit_test(a_conversation_begins_with_id_0),
+        cmocka_unit_test(id_0_ends_a_text_and_a_role_ends_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -403,6 +403,76 @@ static void generation_ends_at_every_token_that_says_so(void **state)
     fy_vocab_free(v);
 }
 
+static void an_end_of_a_message_is_not_always_one_of_the_answer(void **state)
+{
+    (void)state;
+    for (int channels = 0; channels < 2; channels++) {
+        const fy_span token[] = {FY_SPAN("a"), FY_SPAN("<|end|>"),
+                                 channels ? FY_SPAN("<|return|>") : FY_SPAN("b"),
+                                 channels ? FY_SPAN("<|call|>") : FY_SPAN("<|endoftext|>")};
+        const int32_t type[] = {FY_TOKEN_NORMAL, FY_TOKEN_CONTROL,
+                                channels ? FY_TOKEN_CONTROL : FY_TOKEN_NORMAL, FY_TOKEN_CONTROL};
+        small_vocab b = {0};
+        small_str(&b, "tokenizer.ggml.model", "gpt2");
+        small_str(&b, "tokenizer.ggml.pre", "gpt-2");
+        small_strings(&b, "tokenizer.ggml.tokens", token, 4);
+        small_types(&b, type, 4);
+        small_strings(&b, "tokenizer.ggml.merges", NULL, 0);
+        small_id(&b, "tokenizer.ggml.eos_token_id", channels ? 2 : 3);
+        fy_vocab *v = small_vocab_load(&b, NULL);
+        assert_non_null(v);
+        assert_int_equal(fy_vocab_is_eog(v, 1), !channels);
+        assert_int_equal(fy_vocab_is_eog(v, 2), channels);
+        assert_true(fy_vocab_is_eog(v, 3));
+        fy_vocab_free(v);
+    }
+}
+
+/* Its tokens, all of this type, and a key or NULL; fim: the ids that have to be found. */
+static void check_fim(const fy_span *token, int32_t type, const char *key, uint32_t id,
+                      const int32_t fim[FY_FIM_COUNT])
+{
+    const int32_t types[] = {type, type, type, type, type, type};
+    small_vocab b = {0};
+    small_str(&b, "tokenizer.ggml.model", "gpt2");
+    small_str(&b, "tokenizer.ggml.pre", "gpt-2");
+    small_strings(&b, "tokenizer.ggml.tokens", token, 6);
+    small_types(&b, types, 6);
+    small_strings(&b, "tokenizer.ggml.merges", NULL, 0);
+    if (key != NULL)
+        small_id(&b, key, id);
+    fy_vocab *v = small_vocab_load(&b, NULL);
+    assert_int_equal(v != NULL, id < 6);
+    for (int m = 0; v != NULL && m < FY_FIM_COUNT; m++)
+        assert_int_equal(fy_vocab_fim(v, (fy_fim_mark)m), fim[m]);
+    fy_vocab_free(v);
+}
+
+static void marks_of_filling_in_are_found_by_key_or_text(void **state)
+{
+    (void)state;
+    const fy_span qwen[] = {FY_SPAN("a"),
+                            FY_SPAN("<|fim_middle|>"),
+                            FY_SPAN("<|fim_prefix|>"),
+                            FY_SPAN("<|repo_name|>"),
+                            FY_SPAN("<|fim_suffix|>"),
+                            FY_SPAN("<|file_sep|>")};
+    const fy_span llama[] = {FY_SPAN("a"),
+                             FY_SPAN(FY_BLANK "<PRE>"),
+                             FY_SPAN(FY_BLANK "<SUF>"),
+                             FY_SPAN(FY_BLANK "<MID>"),
+                             FY_SPAN("<PRE>"),
+                             FY_SPAN("b")};
+    check_fim(qwen, FY_TOKEN_CONTROL, NULL, 0, (int32_t[]){2, 4, 1, 3, 5});
+    check_fim(qwen, FY_TOKEN_NORMAL, NULL, 0, (int32_t[]){-1, -1, -1, -1, -1});
+    check_fim(llama, FY_TOKEN_NORMAL, NULL, 0, (int32_t[]){1, 2, 3, -1, -1});
+    check_fim(llama, FY_TOKEN_NORMAL, "tokenizer.ggml.prefix_token_id", 5,
+              (int32_t[]){5, 2, 3, -1, -1});
+    check_fim(llama, FY_TOKEN_NORMAL, "tokenizer.ggml.fim_sep_token_id", 0,
+              (int32_t[]){1, 2, 3, -1, 0});
+    check_fim(llama, FY_TOKEN_NORMAL, "tokenizer.ggml.fim_mid_token_id", 6, NULL);
+}
+
 static void pieces_are_found_by_text_with_nuls_and_duplicates(void **state)
 {
     (void)state;
@@ -628,6 +698,8 @@ int main(void)
         cmocka_unit_test(decoding_gives_the_text_back),
         cmocka_unit_test(one_token_decodes_without_the_rule_for_the_first_blank),
         cmocka_unit_test(generation_ends_at_every_token_that_says_so),
+        cmocka_unit_test(an_end_of_a_message_is_not_always_one_of_the_answer),
+        cmocka_unit_test(marks_of_filling_in_are_found_by_key_or_text),
         cmocka_unit_test(pieces_are_found_by_text_with_nuls_and_duplicates),
         cmocka_unit_test(a_long_run_of_one_letter_takes_little_time),
         cmocka_unit_test(a_long_run_can_be_interrupted_and_a_short_text_cannot),

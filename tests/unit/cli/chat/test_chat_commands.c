@@ -172,7 +172,7 @@ static void tab_completes(void **state)
         {"/help", "", ""},
         {"/sy", "stem ", ""},
         {"/re", "", "/reset  /regen"},
-        {"/s", "", "/system   /save "},
+        {"/s", "", "/system   /save   /stats"},
         {"/x", "", ""},
         {"hi", "", ""},
         {"//he", "", ""},

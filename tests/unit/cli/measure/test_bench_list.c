@@ -178,6 +178,8 @@ static void every_combination_is_a_test(void **state)
                         .gen = LIST(128),
                         .pairs = LIST(64, 16),
                         .depth = LIST(0, 256),
+                        .draft = LIST(0),
+                        .accept = LIST(70),
                         .batch = LIST(512),
                         .threads = LIST(1, 2),
                         .type_k = LIST(FY_F16),

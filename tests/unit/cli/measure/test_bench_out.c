@@ -42,6 +42,8 @@ static const fy_bench_result prompt_result = {.avg_ns = 1500000,
                                               .avg_ts = 6000,
                                               .stddev_ts = 2828.427125,
                                               .bandwidth_share = NAN,
+                                              .draft_step_ns = NAN,
+                                              .draft_bound_ts = NAN,
                                               .samples_ns = ns,
                                               .samples_ts = ts,
                                               .n_samples = 2};
@@ -74,6 +76,7 @@ static void expect(fy_str *s, const char *want)
 #define CSV_NAMES                                                                                \
     "build_commit,build_number,cpu_info,gpu_info,backends,model_filename,model_type,model_size," \
     "model_n_params,n_batch,n_ubatch,n_threads,type_k,type_v,use_mmap,n_prompt,n_gen,n_depth,"   \
+    "n_draft,draft_accept,"                                                                    \
     "test_time,"
 #define CSV_ABOUT                                                                              \
     "\"0.1.0\",\"0\",\"A \"\"fast\"\" CPU\",\"\",\"CPU\",\"dir/m\xc3\xa4.gguf\",\"llama 1.2B " \
@@ -130,11 +133,11 @@ static void csv_quotes_every_value(void **state)
     fy_str s = {0};
     put_two((fy_bench_out){.format = FY_BENCH_CSV}, &s);
     expect(&s, CSV_NAMES
-           "avg_ns,stddev_ns,avg_ts,stddev_ts,bytes_per_token,bandwidth_share\n" CSV_ABOUT
-           "\"8\",\"0\",\"0\",\"2026-11-21T18:46:59Z\",\"1500000\",\"707107\",\"6000.000000\","
-           "\"2828.427125\",\"\",\"\"\n" CSV_ABOUT
-           "\"0\",\"8\",\"64\",\"2026-11-21T18:46:59Z\",\"1500000\",\"707107\",\"6000.000000\","
-           "\"2828.427125\",\"1319000000\",\"0.875000\"\n");
+           "avg_ns,stddev_ns,avg_ts,stddev_ts,bytes_per_token,bandwidth_share,draft_step_ns,draft_bound_ts\n" CSV_ABOUT
+           "\"8\",\"0\",\"0\",\"0\",\"0\",\"2026-11-21T18:46:59Z\",\"1500000\",\"707107\",\"6000.000000\","
+           "\"2828.427125\",\"\",\"\",\"\",\"\"\n" CSV_ABOUT
+           "\"0\",\"8\",\"64\",\"0\",\"0\",\"2026-11-21T18:46:59Z\",\"1500000\",\"707107\",\"6000.000000\","
+           "\"2828.427125\",\"1319000000\",\"0.875000\",\"\",\"\"\n");
 }
 
 #define JSONL_ABOUT                                                                             \
@@ -150,15 +153,15 @@ static void jsonl_is_an_object_a_line(void **state)
     fy_str s = {0};
     put_two((fy_bench_out){.format = FY_BENCH_JSONL}, &s);
     expect(&s, JSONL_ABOUT
-           "\"n_prompt\": 8, \"n_gen\": 0, \"n_depth\": 0, \"test_time\": "
+           "\"n_prompt\": 8, \"n_gen\": 0, \"n_depth\": 0, \"n_draft\": 0, \"draft_accept\": 0, \"test_time\": "
            "\"2026-11-21T18:46:59Z\", \"avg_ns\": 1500000, \"stddev_ns\": 707107, \"avg_ts\": "
            "6000.000000, \"stddev_ts\": 2828.427125, \"bytes_per_token\": null, "
-           "\"bandwidth_share\": null, \"samples_ns\": [ 1000000, 2000000 ], \"samples_ts\": [ "
+           "\"bandwidth_share\": null, \"draft_step_ns\": null, \"draft_bound_ts\": null, \"samples_ns\": [ 1000000, 2000000 ], \"samples_ts\": [ "
            "8000.000000, 4000.000000 ]}\n" JSONL_ABOUT
-           "\"n_prompt\": 0, \"n_gen\": 8, \"n_depth\": 64, \"test_time\": "
+           "\"n_prompt\": 0, \"n_gen\": 8, \"n_depth\": 64, \"n_draft\": 0, \"draft_accept\": 0, \"test_time\": "
            "\"2026-11-21T18:46:59Z\", \"avg_ns\": 1500000, \"stddev_ns\": 707107, \"avg_ts\": "
            "6000.000000, \"stddev_ts\": 2828.427125, \"bytes_per_token\": 1319000000, "
-           "\"bandwidth_share\": 0.875000, \"samples_ns\": [ 1000000, 2000000 ], \"samples_ts\": [ "
+           "\"bandwidth_share\": 0.875000, \"draft_step_ns\": null, \"draft_bound_ts\": null, \"samples_ns\": [ 1000000, 2000000 ], \"samples_ts\": [ "
            "8000.000000, 4000.000000 ]}\n");
 }
 
@@ -248,9 +251,9 @@ static void a_sustained_run_ends_with_first_to_last(void **state)
            "\nfirst interval : last interval = 50.00 : 40.00 = 1.250\n");
     put_sustained(FY_BENCH_CSV, &s);
     expect(&s, CSV_NAMES "begin_s,end_s,n_tokens,avg_ts,clock_mhz,temperature_c\n" CSV_ABOUT
-                         "\"0\",\"128\",\"0\",\"2026-11-21T18:46:59Z\",\"0.000000\",\"30.010000\","
+                         "\"0\",\"128\",\"0\",\"0\",\"0\",\"2026-11-21T18:46:59Z\",\"0.000000\",\"30.010000\","
                          "\"1500\",\"50.000000\",\"3302.400000\",\"61.500000\"\n" CSV_ABOUT
-                         "\"0\",\"128\",\"0\",\"2026-11-21T18:46:59Z\",\"30.010000\",\"60.000000\","
+                         "\"0\",\"128\",\"0\",\"0\",\"0\",\"2026-11-21T18:46:59Z\",\"30.010000\",\"60.000000\","
                          "\"1200\",\"40.000000\",\"\",\"\"\n");
 }
 

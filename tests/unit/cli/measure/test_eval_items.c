@@ -15,8 +15,8 @@ static void texts_of_the_plain_form_are_as_they_are(void **state)
     static const char *const lines[] = {
         "{\"query\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"gold\": 1}",
         "{\"ctx\": \" a [b]  c \", \"endings\": [\"x [y]\", \" z\"], \"label\": \"1\"}",
-        "{\"context\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"label\": 1, \"ctx_a\": "
-        "3}",
+        ("{\"context\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"label\": 1, \"ctx_a\": "
+         "3}"),
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         fy_choice_item item = {0};

@@ -256,6 +256,75 @@ static void fp8_needs_a_scale_for_each_block_or_one_for_all(void **state)
     }
 }
 
+/* x_blocks [2, 2, 16] with what the header has beside it; byte i of all data is i. */
+static int pair_blocks(const char *blocks, const char *scales, size_t bytes, fy_err *e)
+{
+    fy_str file = {0};
+    fy_hf_config config = {.mxfp4 = true};
+    char header[400];
+    const uint64_t len = (uint64_t)snprintf(header, sizeof header, "{\"x_blocks\":{%s}%s}", blocks,
+                                            scales);
+    fy_str_add(&file, &len, sizeof len);
+    fy_str_puts(&file, header);
+    for (size_t i = 0; i < bytes; i++)
+        fy_str_putc(&file, (char)i);
+    put_file("model.safetensors", file.ptr, file.len);
+    fy_str_release(&file);
+    fy_ckpt *c = fy_ckpt_open(made_dir, e);
+    if (c == NULL)
+        return -1;
+    int rc = fy_ckpt_pair_scales(c, &config, e);
+    /* a second time, as after a merge */
+    if (rc == 0 && fy_ckpt_pair_scales(c, &config, e) == 0) {
+        const fy_ckpt_tensor *t = fy_ckpt_find(c, FY_SPAN("x_blocks"));
+        fy_kernels k = fy_kernels_for(0);
+        fy_block_mxfp4 block;
+        float x[70];
+        assert_int_equal(t->rank, 2);
+        assert_true(t->shape[0] == 2 && t->shape[1] == 64 && t->dtype == FY_DT_F4);
+        assert_int_equal(fy_ckpt_n_elements(t), 128);
+        /* byte 33 is 0x21, in block 2, whose scale is byte 66 */
+        fy_ckpt_read(&k, t, 58, 70, x);
+        assert_true(x[64 + 2 - 58] == 0.5f * 0x1p-61f && x[64 + 3 - 58] == 1.0f * 0x1p-61f);
+        fy_ckpt_read_mxfp4(t, 64, 32, &block);
+        assert_int_equal(block.e, 66);
+        assert_int_equal(block.qs[2], 1 | 9 << 4); /* bytes 33 and 41, 0x29 */
+        assert_int_equal(block.qs[3], 2 | 2 << 4);
+    }
+    fy_ckpt_close(c);
+    return rc;
+}
+
+static void mxfp4_blocks_need_a_scale_each(void **state)
+{
+    (void)state;
+#define BLOCKS "\"dtype\":\"U8\",\"shape\":[2,2,16],\"data_offsets\":[0,64]"
+#define SCALES(type, shape, end) \
+    ",\"x_scales\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":[64," end "]}"
+    static const struct {
+        const char *blocks, *scales;
+        size_t bytes;
+        const char *words; /* NULL: accepted */
+    } cases[] = {
+        {BLOCKS, SCALES("U8", "[2,2]", "68"), 68, NULL},
+        {BLOCKS, "", 64, "there are no scales"},
+        {BLOCKS, SCALES("U8", "[2,3]", "70"), 70, "a U8 scale for each block"},
+        {BLOCKS, SCALES("U8", "[4]", "68"), 68, "a U8 scale for each block"},
+        {BLOCKS, SCALES("F16", "[2,2]", "72"), 72, "a U8 scale for each block"},
+        {"\"dtype\":\"U8\",\"shape\":[2,4,8],\"data_offsets\":[0,64]", SCALES("U8", "[2,4]", "72"),
+         72, "a U8 scale for each block"},
+        {"\"dtype\":\"U8\",\"shape\":[64],\"data_offsets\":[0,64]", SCALES("U8", "[]", "65"), 65,
+         "a U8 scale for each block"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        int rc = pair_blocks(cases[i].blocks, cases[i].scales, cases[i].bytes, &e);
+        if ((rc == 0) != (cases[i].words == NULL) ||
+            (rc != 0 && strstr(e.msg, cases[i].words) == NULL))
+            fail_msg("case %zu: code %d, %s", i, e.code, e.msg);
+    }
+}
+
 /* A part in Meta's form: norm.weight, and one more tensor when it has a name. */
 static void put_part(const char *name, const char *more)
 {
@@ -366,6 +435,7 @@ int main(void)
         TEST(a_shard_that_is_a_git_lfs_pointer_is_named),
         TEST(other_containers_are_named),
         TEST(fp8_needs_a_scale_for_each_block_or_one_for_all),
+        TEST(mxfp4_blocks_need_a_scale_each),
         TEST(parts_of_meta_have_the_same_names),
         TEST(a_file_or_nothing_is_no_directory),
         TEST(each_failing_allocation_is_out_of_memory),

@@ -152,6 +152,50 @@ static void what_is_not_computed_is_refused_by_key(void **state)
     }
 }
 
+static void gpt_oss_is_computed_as_its_class_does(void **state)
+{
+    (void)state;
+#define OSS MODEL("GptOssForCausalLM")
+#define YARN(more)                                                       \
+    OSS ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 32, " \
+        "\"original_max_position_embeddings\": 4096" more "}}"
+    fy_hf_config c;
+    fy_err e = {0};
+    const char *good = YARN(", \"truncate\": false");
+    assert_int_equal(parse(&c, good, &e), 0);
+    assert_true(c.hp.yarn_unrounded);
+    assert_int_equal(c.hp.act, FY_ACT_SWIGLU_OAI);
+    assert_int_equal(c.hp.n_swa, 128);
+    assert_int_equal(fy_layers_count(&c.hp.full_layers), 2);
+    assert_false(c.mxfp4);
+    fy_hf_config_release(&c);
+    good = OSS ", \"hidden_act\": \"silu\", \"swiglu_limit\": 7.0, \"swiglu_alpha\": 1.702, "
+               "\"quantization_config\": {\"quant_method\": \"mxfp4\"}}";
+    assert_int_equal(parse(&c, good, &e), 0);
+    assert_true(c.mxfp4);
+    /* config.json says nothing of rotation: the class has YaRN */
+    assert_int_equal(c.hp.rope_scaling, FY_ROPE_SCALING_YARN);
+    assert_float_equal(c.hp.rope_factor, 32, 0);
+    assert_int_equal(c.hp.rope_orig_ctx, 4096);
+    fy_hf_config_release(&c);
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {YARN(""), "truncate is true; ferry computes yarn of gpt_oss models with unrounded"},
+        {OSS ", \"swiglu_limit\": 5.0}", "swiglu_limit is 5"},
+        {OSS ", \"swiglu_alpha\": 1.7}", "swiglu_alpha is 1.7;"},
+        {OSS ", \"hidden_act\": \"gelu\"}", "hidden_act"},
+        {OSS ", \"quantization_config\": {\"quant_method\": \"gptq\"}}", "gptq"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        fy_err own = {0};
+        assert_int_equal(parse(&c, bad[i].text, &own), -1);
+        if (own.code != FY_EUNSUPPORTED || strstr(own.msg, bad[i].words) == NULL)
+            fail_msg("%s: %s", bad[i].text, own.msg);
+        fy_hf_config_release(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_flag_of_biases_may_be_on_when_it_is_absent),
         cmocka_unit_test(multipliers_are_1_when_absent),
         cmocka_unit_test(what_is_not_computed_is_refused_by_key),
+        cmocka_unit_test(gpt_oss_is_computed_as_its_class_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

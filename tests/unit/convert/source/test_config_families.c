@@ -18,14 +18,42 @@
 #define DIMS                                                                          \
     ", \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, " \
     "\"head_dim\": 16, \"num_hidden_layers\": 8, \"max_position_embeddings\": 4096"
-#define LLAMA   "{" CLASS("LlamaForCausalLM") DIMS
-#define QWEN2   "{" CLASS("Qwen2ForCausalLM") DIMS
-#define GEMMA2  "{" CLASS("Gemma2ForCausalLM") DIMS
-#define GEMMA3  "{" CLASS("Gemma3ForCausalLM") DIMS
-#define SMOLLM3 "{" CLASS("SmolLM3ForCausalLM") DIMS
-#define SMALL   "{" CLASS("SmallThinkerForCausalLM") DIMS
-#define PHI3    "{" CLASS("Phi3ForCausalLM") DIMS
-#define FALCON  "{" CLASS("FalconForCausalLM") DIMS
+#define LLAMA    "{" CLASS("LlamaForCausalLM") DIMS
+#define QWEN2    "{" CLASS("Qwen2ForCausalLM") DIMS
+#define GEMMA2   "{" CLASS("Gemma2ForCausalLM") DIMS
+#define GEMMA3   "{" CLASS("Gemma3ForCausalLM") DIMS
+#define SMOLLM3  "{" CLASS("SmolLM3ForCausalLM") DIMS
+#define SMALL    "{" CLASS("SmallThinkerForCausalLM") DIMS
+#define PHI3     "{" CLASS("Phi3ForCausalLM") DIMS
+#define FALCON   "{" CLASS("FalconForCausalLM") DIMS
+#define OLMO3    "{" CLASS("Olmo3ForCausalLM") DIMS
+#define EXAONE4  "{" CLASS("Exaone4ForCausalLM") DIMS
+#define GEMMA3N  "{" CLASS("Gemma3nForCausalLM") DIMS ", \"num_kv_shared_layers\": 0"
+#define GEMMA4   "{" CLASS("Gemma4ForCausalLM") DIMS
+#define HUNYUAN  "{" CLASS("HunYuanDenseV1ForCausalLM") DIMS
+#define LFM3     "{" CLASS("Lfm3ForCausalLM") DIMS
+#define MINICPM3 "{" CLASS("MiniCPM3ForCausalLM") DIMS
+#define LFM3_TYPES                                                           \
+    ", \"layer_types\": [\"conv\", \"conv\", \"full_attention\", \"conv\", " \
+    "\"sliding_attention\", "                                                \
+    "\"conv\", \"full_attention\", \"conv\"]"
+#define LFM2MOE "{" CLASS("Lfm2MoeForCausalLM") DIMS
+#define QWEN35  "{" CLASS("Qwen3_5ForCausalLM") DIMS
+#define MINISTRAL3(yarn)                                                                        \
+    "{" CLASS(                                                                                  \
+        "Mistral3ForConditionalGeneration") ", \"text_config\": {\"model_type\": "              \
+                                            "\"ministral3\"" DIMS                               \
+                                            ", \"rope_parameters\": {\"rope_type\": \"yarn\", " \
+                                            "\"factor\": 16, "                                  \
+                                            "\"original_max_position_embeddings\": 256, " yarn  \
+                                            "}}}"
+
+/* the beginning of a list of layers */
+#define SLIDING_4                                                           \
+    "\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", " \
+    "\"sliding_attention\""
+#define SLIDING_8 SLIDING_4 ", " SLIDING_4
+#define FULL_4    "\"full_attention\", \"full_attention\", \"full_attention\", \"full_attention\""
 
 static char logged[2048];
 
@@ -124,6 +152,14 @@ static void some_layers_do_not_rotate(void **state)
         {SMALL ", \"sliding_window_size\": null, \"rope_layout\": [1,1,1,1,0,0,0,0]}", "rrrr----"},
         {SMALL ", \"rope_layout\": [true,true,true,true,false,false,false,false]}", "rrrr----"},
         {LLAMA ", \"no_rope_layers\": [0,0,0,0,0,0,0,0]}", "rrrrrrrr"},
+        {EXAONE4 "}", "rrr-rrr-"},
+        {EXAONE4 ", \"sliding_window\": null}", "rrrrrrrr"},
+        {EXAONE4 ", \"layer_types\": [\"full_attention\", " SLIDING_4
+                 ", \"sliding_attention\", \"full_attention\", \"full_attention\"]}",
+         "-rrrrr--"},
+        {EXAONE4 ", \"layer_types\": [" FULL_4 ", " FULL_4 "]}", "--------"},
+        {EXAONE4 ", \"sliding_window\": null, \"layer_types\": [" FULL_4 ", " FULL_4 "]}",
+         "rrrrrrrr"},
     };
     char text[FY_N_LAYER_MAX + 1];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -161,6 +197,12 @@ static void layers_with_a_window_have_their_own_theta(void **state)
          7000, 900, FY_ROPE_SCALING_NONE},
         {GEMMA2 ", \"rope_theta\": 7000, \"rope_local_base_freq\": 900}", 7000, 0,
          FY_ROPE_SCALING_NONE},
+        {OLMO3 ", \"rope_theta\": 7000}", 7000, 0, FY_ROPE_SCALING_NONE},
+        {OLMO3 ", \"rope_theta\": 7000, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}",
+         7000, 7000, FY_ROPE_SCALING_YARN},
+        {OLMO3 ", \"rope_theta\": 7000, \"sliding_window\": null, \"rope_scaling\": {\"type\": "
+               "\"yarn\", \"factor\": 4}}",
+         7000, 0, FY_ROPE_SCALING_YARN},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_hf_config c;
@@ -251,6 +293,54 @@ static void dynamic_scaling_is_left_out_with_a_warning(void **state)
     fy_hf_config_release(&c);
 }
 
+static void lfm3_layers_convolve_look_near_or_far(void **state)
+{
+    (void)state;
+    fy_hf_config c;
+    parse_ok(&c, LFM3 LFM3_TYPES ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+                                 "\"proportional\", \"partial_rotary_factor\": 0.5, "
+                                 "\"rope_theta\": 4e4}, \"sliding_attention\": {\"rope_type\": "
+                                 "\"default\", \"rope_theta\": 5e3}}}");
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(fy_layer_in(&c.hp.no_attn_layers, i), i % 2 == 1 || i == 0);
+        assert_int_equal(fy_layer_in(&c.hp.full_layers, i), i != 4);
+    }
+    assert_int_equal(c.hp.n_swa, 256);
+    assert_true(c.hp.rope_theta == 4e4F && c.hp.rope_theta_swa == 5e3F);
+    assert_int_equal(c.turned_pairs, 4); /* of 8 */
+    assert_int_equal(c.hp.n_rot, 16);
+    assert_true(c.hp.gated_heads);
+    fy_warn_other_readers(&c);
+    assert_non_null(strstr(logged, "general.architecture is \"lfm3\", a name of ferry's own"));
+    fy_hf_config_release(&c);
+}
+
+static void hunyuan_theta_grows_once_by_alpha(void **state)
+{
+    (void)state;
+    fy_hf_config c;
+    parse_ok(&c, HUNYUAN ", \"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"dynamic\", "
+                         "\"alpha\": 1000, \"factor\": 1}}");
+    assert_true(c.hp.rope_theta == (float)(10000 * pow(1000, 16.0 / 14)));
+    assert_int_equal(c.hp.rope_scaling, FY_ROPE_SCALING_NONE);
+    assert_string_equal(logged, "");
+    fy_hf_config_release(&c);
+}
+
+static void ministral3_magnitude_and_queries(void **state)
+{
+    (void)state;
+    fy_hf_config c;
+    parse_ok(&c, MINISTRAL3("\"mscale\": 1, \"mscale_all_dim\": 1, \"llama_4_scaling_beta\": 0.5"));
+    assert_string_equal(c.family->gguf_arch, "mistral3");
+    assert_true(c.hp.temp_scale == 0.5F && c.hp.yarn_log_mul == 1);
+    assert_true(c.hp.rope_attn_factor == (float)(1 / (1 + 0.1 * log(16))));
+    fy_hf_config_release(&c);
+    parse_ok(&c, MINISTRAL3("\"beta_fast\": 32"));
+    assert_true(c.hp.temp_scale == 0 && c.hp.yarn_log_mul == 0 && c.hp.rope_attn_factor == 1);
+    fy_hf_config_release(&c);
+}
+
 static void keys_of_a_family_have_operations(void **state)
 {
     (void)state;
@@ -286,6 +376,128 @@ static void keys_of_a_family_have_operations(void **state)
     assert_true(c.hp.rope_theta == 30000 && c.rope_theta == 30000);
     assert_int_equal(c.hp.n_head_kv, 2);
     fy_hf_config_release(&c);
+}
+
+static void gemma4_layers_differ(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        fy_layer_shape window, full; /* of layers 0 and 5 */
+        uint32_t last_ff, n_embd_pl, turned;
+        bool k_is_v;
+    } cases[] = {
+        {GEMMA4 "}", {16, 16, 16, 2, 9216}, {512, 512, 512, 2, 9216}, 9216, 256, 64, false},
+        {GEMMA4 ", \"global_head_dim\": 32, \"hidden_size_per_layer_input\": null, "
+                "\"num_global_key_value_heads\": 1, \"intermediate_size\": 96}",
+         {16, 16, 16, 2, 96},
+         {32, 32, 32, 2, 96},
+         96,
+         0,
+         4,
+         false},
+        {GEMMA4 ", \"global_head_dim\": 32, \"attention_k_eq_v\": true, "
+                "\"num_global_key_value_heads\": 1, \"intermediate_size\": 96, "
+                "\"use_bidirectional_attention\": \"vision\", \"rope_parameters\": "
+                "{\"full_attention\": {\"rope_type\": \"proportional\", "
+                "\"partial_rotary_factor\": 0.5, \"rope_theta\": 7}}}",
+         {16, 16, 16, 2, 96},
+         {32, 32, 32, 1, 96},
+         96,
+         256,
+         8,
+         true},
+        {GEMMA4 ", \"global_head_dim\": null, \"use_double_wide_mlp\": true, "
+                "\"num_kv_shared_layers\": 2, \"intermediate_size\": 96, \"rope_parameters\": "
+                "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 7}}}",
+         {16, 16, 16, 2, 96},
+         {16, 16, 16, 2, 96},
+         192,
+         256,
+         0,
+         false},
+        /* as transformers 5 writes it */
+        {GEMMA4
+         ", \"per_layer_config\": {\"5\": {\"head_dim\": 32, \"num_key_value_heads\": 1}, "
+         "\"7\": {\"num_key_value_heads\": 1, \"head_dim\": 32}}, \"intermediate_size\": 96}",
+         {16, 16, 16, 2, 96},
+         {32, 32, 32, 1, 96},
+         96,
+         256,
+         4,
+         false},
+        {GEMMA4 ", \"per_layer_config\": {}, \"intermediate_size\": 96}",
+         {16, 16, 16, 2, 96},
+         {16, 16, 16, 2, 96},
+         96,
+         256,
+         2,
+         false},
+        {GEMMA4 ", \"intermediate_size\": [96, 96, 96, 96, 96, 64, 96, 32]}",
+         {16, 16, 16, 2, 96},
+         {512, 512, 512, 2, 64},
+         32,
+         256,
+         64,
+         false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_hf_config c;
+        parse_ok(&c, cases[i].text);
+        const fy_layer_shape window = fy_layer_shape_of(&c.hp, 0),
+                             full = fy_layer_shape_of(&c.hp, 5);
+        if (memcmp(&window, &cases[i].window, sizeof window) != 0 ||
+            memcmp(&full, &cases[i].full, sizeof full) != 0 ||
+            fy_layer_shape_of(&c.hp, 7).n_ff != cases[i].last_ff ||
+            c.hp.n_embd_pl != cases[i].n_embd_pl || c.turned_pairs != cases[i].turned ||
+            c.hp.k_is_v != cases[i].k_is_v)
+            fail_msg("%s: %u %u, %u %u, %u, %u, %u", cases[i].text, window.head_dim,
+                     window.n_head_kv, full.head_dim, full.n_head_kv,
+                     fy_layer_shape_of(&c.hp, 7).n_ff, c.hp.n_embd_pl, c.turned_pairs);
+        fy_hf_config_release(&c);
+    }
+}
+
+static void gemma4_ends_without_a_window(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {GEMMA4 "}",
+                                        GEMMA4 ", \"layer_types\": [" SLIDING_4
+                                               ", \"sliding_attention\", \"full_attention\", "
+                                               "\"sliding_attention\", \"sliding_attention\"]}"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        fy_hf_config c;
+        parse_ok(&c, texts[i]);
+        assert_int_equal(fy_layers_count(&c.hp.full_layers), 2);
+        assert_true(fy_layer_in(&c.hp.full_layers, 5));
+        assert_true(fy_layer_in(&c.hp.full_layers, 7));
+        fy_hf_config_release(&c);
+    }
+}
+
+static void gemma3n_gates_are_sparse_in_some_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *layers; /* s: sparse */
+        float cut;
+    } cases[] = {
+        {GEMMA3N "}", "--------", 0},
+        {GEMMA3N ", \"activation_sparsity_pattern\": [0.95, 0, 0, 0, 0.95, 0, 0, 0]}", "s---s---",
+         1.6448536F},
+        {GEMMA3N ", \"activation_sparsity_pattern\": [0, 0, 0, 0, 0, 0, 0, 0.25]}", "-------s",
+         -0.67448975F},
+        {"{" CLASS("Gemma3nForCausalLM") "}", "ssssssssss-------------------------", 1.6448536F},
+    };
+    char text[FY_N_LAYER_MAX + 1];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_hf_config c;
+        parse_ok(&c, cases[i].text);
+        layers_text(&c, &c.hp.sparse_layers, 's', '-', text);
+        if (strcmp(text, cases[i].layers) != 0 || fabsf(c.hp.act_sparsity - cases[i].cut) > 5e-7F)
+            fail_msg("%s: %s %.9g", cases[i].text, text, (double)c.hp.act_sparsity);
+        fy_hf_config_release(&c);
+    }
 }
 
 static void activations_have_many_names(void **state)
@@ -365,11 +577,6 @@ static void a_text_model_inside_is_read_from_its_own_object(void **state)
     }
 }
 
-#define SLIDING_4                                                           \
-    "\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", " \
-    "\"sliding_attention\""
-#define SLIDING_8 SLIDING_4 ", " SLIDING_4
-
 static void what_a_family_does_not_compute_is_refused(void **state)
 {
     (void)state;
@@ -381,12 +588,87 @@ static void what_a_family_does_not_compute_is_refused(void **state)
         {FALCON ", \"alibi\": true}", FY_EUNSUPPORTED, "alibi is true; ferry computes falcon"},
         {FALCON ", \"alibi\": \"no\"}", FY_EUNSUPPORTED, "alibi is \"no\""},
         {FALCON ", \"parallel_attn\": null}", FY_EUNSUPPORTED, "parallel_attn is null"},
+        {GEMMA3N ", \"altup_active_idx\": 1}", FY_EUNSUPPORTED, "altup_active_idx is 1"},
+        {GEMMA3N ", \"altup_correct_scale\": false}", FY_EUNSUPPORTED,
+         "altup_correct_scale is false"},
+        {GEMMA3N ", \"altup_num_inputs\": 9}", FY_EUNSUPPORTED, "altup.num_inputs is 9"},
+        {GEMMA3N ", \"hidden_size_per_layer_input\": null}", FY_EFORMAT,
+         "embedding_length_per_layer_input is 0"},
+        {GEMMA3N ", \"activation_sparsity_pattern\": [0.5, 0.6, 0, 0, 0, 0, 0, 0]}",
+         FY_EUNSUPPORTED, "more than one share besides 0"},
+        {GEMMA3N ", \"activation_sparsity_pattern\": [1, 0, 0, 0, 0, 0, 0, 0]}", FY_EFORMAT,
+         "activation_sparsity_pattern is 1; expected a list of shares"},
+        {GEMMA3N ", \"activation_sparsity_pattern\": [0.5]}", FY_EFORMAT, "has 1 entries"},
+        {GEMMA4 ", \"enable_moe_block\": true}", FY_EUNSUPPORTED, "enable_moe_block is true"},
+        {GEMMA4 ", \"use_bidirectional_attention\": \"all\"}", FY_EUNSUPPORTED,
+         "use_bidirectional_attention is \"all\""},
+        {GEMMA4 ", \"per_layer_config\": {\"4\": {\"head_dim\": 32}}}", FY_EUNSUPPORTED,
+         "per_layer_config has an entry '4'; ferry knows entries of the layers without a window"},
+        {GEMMA4 ", \"per_layer_config\": {\"8\": {}}}", FY_EUNSUPPORTED, "has an entry '8'"},
+        {GEMMA4 ", \"per_layer_config\": {\"5\": {\"head_dim\": 32}}}", FY_EUNSUPPORTED,
+         "per_layer_config has 1 of the 2 layers without a window"},
+        {GEMMA4 ", \"per_layer_config\": {\"5\": {\"head_dim\": 32}, \"7\": {}}}", FY_EUNSUPPORTED,
+         "per_layer_config: the layers without a window differ"},
+        {GEMMA4 ", \"per_layer_config\": {\"5\": {\"hidden_size\": 32}}}", FY_EUNSUPPORTED,
+         "per_layer_config.5.hidden_size: ferry knows head_dim"},
+        {GEMMA4 ", \"per_layer_config\": {\"5\": {\"head_dim\": 0}}}", FY_EFORMAT,
+         "per_layer_config.5.head_dim is 0"},
+        {GEMMA4 ", \"per_layer_config\": {\"5\": 3}}", FY_EFORMAT,
+         "per_layer_config.5 is 3; expected an object"},
+        {GEMMA4 ", \"per_layer_config\": [3]}", FY_EFORMAT,
+         "per_layer_config is [3.0]; expected an object"},
+        {MINICPM3 ", \"scale_depth\": null}", FY_EUNSUPPORTED, "scale_depth is null"},
+        {LFM2MOE ", \"full_attn_idxs\": []}", FY_EUNSUPPORTED,
+         "none of the 8 layers has attention; ferry computes lfm2_moe"},
+        {QWEN35 ", \"hidden_act\": \"gelu\"}", FY_EUNSUPPORTED,
+         "hidden_act is 'gelu', also in the mixers of a qwen3_5 model"},
+        {MINISTRAL3("\"llama_4_scaling_beta\": 0.1}, \"sliding_window\": 3, \"x\": {\"y\": 1"),
+         FY_EUNSUPPORTED, "attention.temperature_scale is 0.1; ferry computes it where"},
+        {GEMMA4 ", \"num_kv_shared_layers\": 8}", FY_EFORMAT, "shared_kv_layers is 8, of 8 layers"},
+        {GEMMA4 ", \"intermediate_size\": [1, 2]}", FY_EFORMAT,
+         "has 2 entries; expected a list of 8"},
+        {GEMMA4 ", \"intermediate_size\": [1, 2, 3, 4, 5, 6, 7, 8]}", FY_EUNSUPPORTED,
+         "intermediate_size has more than 5 different widths"},
+        {GEMMA4 ", \"intermediate_size\": [1, 1, 1, 1, 1, 1, 1, 0]}", FY_EFORMAT,
+         "intermediate_size is 0; expected a list of positive"},
+        {GEMMA4 ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"proportional\", "
+                "\"partial_rotary_factor\": 2}}}",
+         FY_EFORMAT, "partial_rotary_factor is 2"},
+        {GEMMA3 ", \"rope_scaling\": {\"rope_type\": \"proportional\"}}", FY_EUNSUPPORTED,
+         "rope_type is proportional, which a gemma3 model in GGUF form has no place for"},
         {LLAMA ", \"is_causal\": false}", FY_EUNSUPPORTED, "is_causal is false"},
         {GEMMA3 ", \"attn_logit_softcapping\": 5}", FY_EUNSUPPORTED, "attn_logit_softcapping is 5"},
         {SMOLLM3 ", \"sliding_window\": 8, \"layer_types\": [" SLIDING_8 "]}", FY_EFORMAT,
          "use_sliding_window is not true, but layer_types"},
         {"{" CLASS("ChatGLMModel") DIMS "}", FY_EUNSUPPORTED,
          "multi_query_attention is absent, which means false"},
+        {HUNYUAN ", \"use_cla\": true}", FY_EUNSUPPORTED, "use_cla is true"},
+        {HUNYUAN ", \"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": -2}}", FY_EFORMAT,
+         "alpha is -2; expected"},
+        {LLAMA ", \"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": 2}}", FY_EUNSUPPORTED,
+         "alpha: ferry does not know this key"},
+        {MINISTRAL3("\"mscale\": 1"), FY_EUNSUPPORTED, "mscale is 1 and mscale_all_dim 0"},
+        {MINISTRAL3("\"llama_4_scaling_beta\": -1"), FY_EFORMAT, "llama_4_scaling_beta is -1"},
+        {LFM3 LFM3_TYPES ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\", "
+                         "\"partial_rotary_factor\": 0.5, \"rope_theta\": 1e6}, "
+                         "\"sliding_attention\": {\"rope_type\": \"default\"}}}",
+         FY_EUNSUPPORTED,
+         "full_attention.partial_rotary_factor is 0.5; a lfm3 model rotates whole heads"},
+        {LFM3 LFM3_TYPES "}", FY_EFORMAT, "rope_parameters is missing"},
+        {LFM3 "}", FY_EFORMAT, "layer_types is missing; a lfm3 model needs it"},
+        {LFM3 LFM3_TYPES ", \"use_sandwich_norm\": false}", FY_EUNSUPPORTED,
+         "use_sandwich_norm is false"},
+        {LFM3 LFM3_TYPES ", \"use_attention_gate\": false}", FY_EUNSUPPORTED,
+         "use_attention_gate is false"},
+        {LFM3 LFM3_TYPES ", \"attention_bias\": true}", FY_EUNSUPPORTED, "attention_bias is true"},
+        {LFM2MOE ", \"use_expert_bias\": false}", FY_EUNSUPPORTED,
+         "use_expert_bias is false; ferry computes lfm2_moe models with true only"},
+        {LFM2MOE ", \"norm_topk_prob\": false}", FY_EUNSUPPORTED, "norm_topk_prob is false"},
+        {LFM2MOE ", \"routed_scaling_factor\": 2.5}", FY_EUNSUPPORTED,
+         "routed_scaling_factor is 2.5"},
+        {LFM2MOE ", \"conv_bias\": true}", FY_EUNSUPPORTED, "conv_bias is true"},
+        {LFM2MOE ", \"num_dense_layers\": 9}", FY_EFORMAT,
+         "leading_dense_block_count is 9, of 8 layers"},
         {FALCON ", \"activation\": \"silu\"}", FY_EUNSUPPORTED, "has no gate"},
         {FALCON ", \"activation\": 1}", FY_EFORMAT, "activation is 1; expected a string"},
         {LLAMA ", \"hidden_act\": \"fatrelu\"}", FY_EFORMAT, "hidden_act_param is missing"},
@@ -499,7 +781,13 @@ int main(void)
         cmocka_unit_test(a_part_of_a_head_rotates_where_the_class_knows_parts),
         cmocka_unit_test(longrope_has_two_lists_and_a_magnitude),
         cmocka_unit_test(dynamic_scaling_is_left_out_with_a_warning),
+        cmocka_unit_test(lfm3_layers_convolve_look_near_or_far),
+        cmocka_unit_test(hunyuan_theta_grows_once_by_alpha),
+        cmocka_unit_test(ministral3_magnitude_and_queries),
         cmocka_unit_test(keys_of_a_family_have_operations),
+        cmocka_unit_test(gemma3n_gates_are_sparse_in_some_layers),
+        cmocka_unit_test(gemma4_layers_differ),
+        cmocka_unit_test(gemma4_ends_without_a_window),
         cmocka_unit_test(activations_have_many_names),
         cmocka_unit_test(a_text_model_inside_is_read_from_its_own_object),
         cmocka_unit_test(what_a_family_does_not_compute_is_refused),

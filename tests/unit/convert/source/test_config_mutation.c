@@ -129,7 +129,9 @@ static void a_mutated_config_is_good_or_refused_with_words(void **state)
     DIR *d = opendir(root != NULL ? root : "tests/data/families");
     assert_non_null(d);
     for (struct dirent *f = readdir(d); f != NULL; f = readdir(d), n++) {
-        if (f->d_name[0] != '.' && strcmp(f->d_name, "llama-fp8") != 0)
+        /* (of those two the tensors change with the configuration: scales are paired) */
+        if (f->d_name[0] != '.' && strcmp(f->d_name, "llama-fp8") != 0 &&
+            strcmp(f->d_name, "gpt-oss") != 0)
             take(root != NULL ? root : "tests/data/families", f->d_name);
     }
     closedir(d);

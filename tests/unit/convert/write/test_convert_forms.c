@@ -251,7 +251,7 @@ static void experts_apart_are_stacked(void **state)
         assert_int_equal(t->ne[0], 8);
         assert_int_equal(t->ne[1], 6);
         assert_int_equal(t->ne[2], 3);
-        assert_non_null(t->experts);
+        assert_non_null(t->stacked);
         const float *up = filled("blk.0.ffn_up_exps.weight", step);
         for (uint32_t x = 0; x < 3; x++) {
             char name[96];
@@ -283,6 +283,50 @@ static void experts_that_are_missing_are_told(void **state)
     add_mixtral_without_experts();
     make_fails(MIXTRAL "3}", "block_sparse_moe.experts.0.w1.weight is missing");
     release();
+}
+
+#define GPT_OSS                                                                             \
+    "{\"architectures\": [\"GptOssForCausalLM\"], \"vocab_size\": 10, \"hidden_size\": 8, " \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "    \
+    "\"head_dim\": 4, \"intermediate_size\": 6, \"num_local_experts\": 3, "                 \
+    "\"num_experts_per_tok\": 2, \"attention_bias\": false}"
+
+/* Of a file without MXFP4: columns of gate and up take turns, and so do the elements of biases. */
+static void columns_that_take_turns_are_told_apart(void **state)
+{
+    (void)state;
+    add("model.embed_tokens.weight", 10, 8, 0);
+    add("model.norm.weight", 8, 0, 0);
+    add("lm_head.weight", 10, 8, 0);
+    add(LAYER "input_layernorm.weight", 8, 0, 0);
+    add(LAYER "post_attention_layernorm.weight", 8, 0, 0);
+    add(LAYER "self_attn.q_proj.weight", 8, 8, 0);
+    add(LAYER "self_attn.k_proj.weight", 4, 8, 0);
+    add(LAYER "self_attn.v_proj.weight", 4, 8, 0);
+    add(LAYER "self_attn.o_proj.weight", 8, 8, 0);
+    add(LAYER "self_attn.sinks", 2, 0, 0);
+    add(LAYER "mlp.router.weight", 3, 8, 0);
+    add(LAYER "mlp.router.bias", 3, 0, 0);
+    add(LAYER "mlp.experts.gate_up_proj", 3, 8, 12);
+    add(LAYER "mlp.experts.gate_up_proj_bias", 3, 12, 0);
+    add(LAYER "mlp.experts.down_proj", 3, 6, 8);
+    add(LAYER "mlp.experts.down_proj_bias", 3, 8, 0);
+    make_ok(GPT_OSS);
+    const float first = contents(LAYER "mlp.experts.gate_up_proj");
+    const float bias = contents(LAYER "mlp.experts.gate_up_proj_bias");
+    for (uint64_t step = 1; step < 20; step += 6) {
+        for (uint64_t odd = 0; odd < 2; odd++) {
+            const float *got =
+                filled(odd ? "blk.0.ffn_up_exps.weight" : "blk.0.ffn_gate_exps.weight", step);
+            for (uint64_t i = 0; i < 3 * 48; i++) {
+                const uint64_t x = i / 48, row = i / 8 % 6, col = i % 8;
+                assert_true(got[i] == first + (float)((x * 8 + col) * 12 + 2 * row + odd));
+            }
+            got = filled(odd ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_gate_exps.bias", step);
+            for (uint64_t i = 0; i < 3 * 6; i++)
+                assert_true(got[i] == bias + (float)(i / 6 * 12 + 2 * (i % 6) + odd));
+        }
+    }
 }
 
 /* gate is the first half of each expert's rows, or of its columns. */
@@ -556,6 +600,7 @@ int main(void)
         TEST(dimensions_of_one_in_front_do_not_count),
         TEST(experts_apart_are_stacked),
         TEST(experts_that_are_missing_are_told),
+        TEST(columns_that_take_turns_are_told_apart),
         TEST(fused_experts_are_split_by_their_shape),
         TEST(conv1d_is_transposed),
         TEST(gemma_norms_gain_one),

@@ -39,11 +39,16 @@ static void sizes_are_decimal_as_in_other_tools(void **state)
 }
 
 /* The identity of a checkpoint's directory. */
-static void identity(const char *dir, fy_str *out)
+static void identity_as(fy_identity_kind kind, const char *dir, fy_str *out)
 {
     fy_err e = {0};
     fy_str_clear(out);
-    assert_int_equal(fy_convert_identity(dir, out, &e), 0);
+    assert_int_equal(fy_convert_identity(dir, kind, out, &e), 0);
+}
+
+static void identity(const char *dir, fy_str *out)
+{
+    identity_as(FY_IDENTITY_HERE, dir, out);
 }
 
 static void a_change_of_a_source_changes_the_identity(void **state)
@@ -85,11 +90,46 @@ static void a_change_of_a_source_changes_the_identity(void **state)
     identity(path, &a);
     assert_string_equal(fy_str_z(&a), fy_str_z(&b));
     unlink(output);
-    assert_int_equal(fy_convert_identity("tests/none", &a, &e), -1);
+    assert_int_equal(fy_convert_identity("tests/none", FY_IDENTITY_HERE, &a, &e), -1);
     fy_str_release(&a);
     fy_str_release(&b);
     unlink(path);
     rmdir(dir);
+}
+
+static void a_copy_is_the_same_anywhere(void **state)
+{
+    (void)state;
+    char dir[2][40] = {"/tmp/ferry-identity-XXXXXX", "/tmp/ferry-identity-XXXXXX"};
+    char path[2][64];
+    static char bytes[100000];
+    fy_err e = {0};
+    fy_str a = {0}, b = {0};
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(mkdtemp(dir[i]));
+        snprintf(path[i], sizeof path[i], "%s/model.safetensors", dir[i]);
+        assert_int_equal(fy_file_write(path[i], bytes, sizeof bytes, &e), 0);
+    }
+    identity_as(FY_IDENTITY_ANYWHERE, dir[0], &a);
+    identity_as(FY_IDENTITY_ANYWHERE, dir[1], &b);
+    assert_string_equal(fy_str_z(&a), fy_str_z(&b));
+    assert_non_null(strstr(a.ptr, "source model.safetensors: 100000 bytes, samples "));
+    static const size_t places[] = {0, sizeof bytes - 1}; /* both ends are sampled */
+    for (int i = 0; i < 2; i++) {
+        bytes[places[i]] = 1;
+        assert_int_equal(fy_file_write(path[1], bytes, sizeof bytes, &e), 0);
+        identity_as(FY_IDENTITY_ANYWHERE, dir[1], &b);
+        assert_string_not_equal(fy_str_z(&a), fy_str_z(&b));
+        bytes[places[i]] = 0;
+    }
+    assert_int_equal(fy_file_write(path[1], bytes, 0, &e), 0); /* an empty file is one */
+    identity_as(FY_IDENTITY_ANYWHERE, dir[1], &b);
+    for (int i = 0; i < 2; i++) {
+        unlink(path[i]);
+        rmdir(dir[i]);
+    }
+    fy_str_release(&a);
+    fy_str_release(&b);
 }
 
 int main(void)
@@ -97,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_decimal_as_in_other_tools),
         cmocka_unit_test(a_change_of_a_source_changes_the_identity),
+        cmocka_unit_test(a_copy_is_the_same_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

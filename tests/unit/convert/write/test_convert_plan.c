@@ -362,7 +362,7 @@ static void patterns_that_do_nothing_are_errors(void **state)
         const char *text, *word;
     } wrong[] = {{"ffn_down", "REGEX=TYPE"},
                  {"=q8_0", "REGEX=TYPE"},
-                 {"a=q2_K", "none of f32"},
+                 {"a=iq2_s", "none of f32"},
                  {"a=", "none of f32"},
                  {"(=q8_0", "regular expression"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

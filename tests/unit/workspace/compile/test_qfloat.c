@@ -11,113 +11,7 @@
 
 #include "model/weights.h"
 #include "tests/unit/alloc_fail.h"
-#include "workspace/compile/qfloat.h"
-
-enum { MOST = 256, BUFFERS = 8, THREADS = 3 };
-
-/* --- graphs ----------------------------------------------------------------------------------- */
-
-/* Tensors of the border are added first: an interpreter is given buffers in their order. */
-typedef struct {
-    fy_qgraph g;
-    fy_q_tensor tensors[MOST];
-    fy_q_node nodes[MOST];
-    uint32_t inputs[MOST][3];
-    void *buffers[BUFFERS];
-    fy_model model;
-} drawing;
-
-static drawing *new_drawing(uint32_t n_batch, uint32_t n_cache)
-{
-    drawing *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    d->g = (fy_qgraph){.tensors = d->tensors,
-                       .nodes = d->nodes,
-                       .n_batch = n_batch,
-                       .n_cache = n_cache,
-                       .n_ctx = n_batch + n_cache};
-    return d;
-}
-
-static void free_drawing(drawing *d)
-{
-    for (size_t i = 0; i < BUFFERS; i++)
-        free(d->buffers[i]);
-    free(d);
-}
-
-static uint32_t tensor(drawing *d, fy_q_kind kind, fy_q_class class, uint32_t rows, uint32_t cols)
-{
-    assert_true(d->g.n_tensors < MOST);
-    d->tensors[d->g.n_tensors] = (fy_q_tensor){.name = "t",
-                                               .kind = kind,
-                                               .class = class,
-                                               .rank = 4,
-                                               .dims = {1, 1, rows, cols},
-                                               .range = FY_Q_NONE,
-                                               .mask = FY_Q_NONE};
-    return (uint32_t)d->g.n_tensors++;
-}
-
-static uint32_t border(drawing *d, fy_q_kind kind, fy_q_class class, uint32_t rows, uint32_t cols)
-{
-    const uint32_t t = tensor(d, kind, class, rows, cols);
-    assert_true(t < BUFFERS);
-    d->buffers[t] = calloc((size_t)rows * cols, sizeof(float));
-    assert_non_null(d->buffers[t]);
-    return t;
-}
-
-static uint32_t inner(drawing *d, uint32_t rows, uint32_t cols)
-{
-    return tensor(d, FY_Q_INNER, FY_QC_ACT, rows, cols);
-}
-
-/* A vector with one value throughout. */
-static uint32_t constant(drawing *d, uint32_t n, float value)
-{
-    const uint32_t t = tensor(d, FY_Q_STATIC, FY_QC_CONST, 1, n);
-    d->tensors[t].rank = 1;
-    d->tensors[t].dims[0] = n;
-    d->tensors[t].from = (fy_q_static){.slot = FY_T_COUNT,
-                                       .matrix = FY_T_COUNT,
-                                       .beta = FY_T_COUNT,
-                                       .n = n,
-                                       .scale = 1,
-                                       .value = value};
-    return t;
-}
-
-/* The inputs end with FY_Q_NONE where there are fewer than three. */
-static fy_q_node *node(drawing *d, fy_q_op op, uint32_t out, uint32_t a, uint32_t b, uint32_t c)
-{
-    const size_t i = d->g.n_nodes++;
-    assert_true(i < MOST);
-    const uint32_t in[] = {a, b, c};
-    memcpy(d->inputs[i], in, sizeof in);
-    d->nodes[i] = (fy_q_node){
-        .op = op, .in = d->inputs[i], .n_in = 1u + (b != FY_Q_NONE) + (c != FY_Q_NONE), .out = out};
-    return &d->nodes[i];
-}
-
-/* Of one sequence for each seed, -3 .. 3. */
-static void fill(float *x, size_t n, uint32_t seed)
-{
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) / (float)(1u << 24) * 6 - 3;
-    }
-}
-
-static float *values(drawing *d, uint32_t t)
-{
-    return d->buffers[t];
-}
-
-static void fill_input(drawing *d, uint32_t t)
-{
-    fill(values(d, t), (size_t)fy_q_rows(&d->tensors[t]) * fy_q_cols(&d->tensors[t]), t + 1);
-}
+#include "tests/unit/workspace/compile/qfloat_drawing.h"
 
 /* --- running ---------------------------------------------------------------------------------- */
 
@@ -362,6 +256,7 @@ static void test_layout(void **state)
     const uint32_t copy = border(d, FY_Q_OUT, FY_QC_ACT, ROWS, COLS);
     const uint32_t same = inner(d, ROWS, COLS);
     fy_q_node *n = node(d, FY_Q_SLICE, part, x, FY_Q_NONE, FY_Q_NONE);
+    n->axis = d->g.tensors[x].rank - 1;
     n->begin = FROM;
     n->end = END;
     node(d, FY_Q_CONCAT, wide, x, part, FY_Q_NONE)->axis = 3;
@@ -383,6 +278,52 @@ static void test_layout(void **state)
             assert_true(values(d, tall)[(ROWS + r) * COLS + i] == v);
             assert_true(values(d, turned)[i * ROWS + r] == v);
             assert_true(values(d, copy)[r * COLS + i] == v);
+        }
+    }
+    free_drawing(d);
+}
+
+/* Tensors of [tokens, heads, rows, columns], as the recurrence of RWKV has them. */
+static uint32_t of_heads(drawing *d, fy_q_kind kind, const uint32_t dims[4])
+{
+    const uint32_t t = border(d, kind, FY_QC_PLAIN, dims[0] * dims[1] * dims[2], dims[3]);
+    memcpy(d->tensors[t].dims, dims, sizeof d->tensors[t].dims);
+    fill(values(d, t), fy_q_elements(&d->tensors[t]), t + 1);
+    return t;
+}
+
+static void test_tokens_and_heads(void **state)
+{
+    (void)state;
+    enum { T = 2, H = 3, N = 5 };
+    const uint32_t row[] = {T, H, 1, N}, column[] = {T, H, N, 1}, matrix[] = {T, H, N, N},
+                   one[] = {1, H, 1, N};
+    drawing *d = new_drawing(T, 0);
+    const uint32_t s = of_heads(d, FY_Q_IN, matrix), r = of_heads(d, FY_Q_IN, row),
+                   c = of_heads(d, FY_Q_IN, column), y = of_heads(d, FY_Q_OUT, row),
+                   kept = of_heads(d, FY_Q_OUT, matrix), e = of_heads(d, FY_Q_OUT, row),
+                   second = of_heads(d, FY_Q_OUT, one), less = of_heads(d, FY_Q_OUT, matrix);
+    node(d, FY_Q_MATMUL, y, r, s, FY_Q_NONE);
+    node(d, FY_Q_MULTIPLY, kept, s, c, FY_Q_NONE);
+    node(d, FY_Q_EXP, e, r, FY_Q_NONE, FY_Q_NONE);
+    node(d, FY_Q_SUBTRACT, less, r, c, FY_Q_NONE); /* both are repeated */
+    fy_q_node *n = node(d, FY_Q_SLICE, second, r, FY_Q_NONE, FY_Q_NONE);
+    n->begin = 1;
+    n->end = 2;
+    run(d);
+    for (size_t h = 0; h < T * H; h++) {
+        const float *of_r = values(d, r) + h * N, *of_c = values(d, c) + h * N,
+                    *of_s = values(d, s) + h * N * N;
+        for (size_t j = 0; j < N; j++) {
+            double sum = 0;
+            for (size_t i = 0; i < N; i++) {
+                sum += (double)of_r[i] * (double)of_s[i * N + j];
+                assert_true(values(d, kept)[(h * N + i) * N + j] == of_s[i * N + j] * of_c[i]);
+                assert_true(values(d, less)[(h * N + i) * N + j] == of_r[j] - of_c[i]);
+            }
+            check_near(values(d, y)[h * N + j], sum, "product of a head", h);
+            check_near(values(d, e)[h * N + j], exp((double)of_r[j]), "exponential", h);
+            assert_true(h < H || values(d, second)[(h - H) * N + j] == of_r[j]);
         }
     }
     free_drawing(d);
@@ -776,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_rotation_is_by_halves),
         cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_tokens_and_heads),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_hadamard_twice_gives_the_input),
         cmocka_unit_test(test_attention),

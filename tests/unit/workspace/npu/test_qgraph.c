@@ -62,6 +62,11 @@ static fy_hparams small(const fy_family *f)
     return hp;
 }
 
+static uint32_t largest(const fy_hparams *hp)
+{
+    return fy_graph_has_states(hp) ? FY_STATE_BATCH_MAX : B;
+}
+
 static fy_qgraph_of of_family(const fy_family *f, const fy_hparams *hp, const fy_chunk_info *chunk,
                               const fy_npu_recipe *r, uint32_t batch)
 {
@@ -101,14 +106,15 @@ static void check_shapes(const fy_qgraph *g, const fy_q_node *n)
         for (uint32_t i = 0; i < n->n_in; i++) {
             const fy_q_tensor *part = &g->tensors[n->in[i]];
             sum += part->dims[n->axis];
-            assert_int_equal(part->dims[5 - n->axis], y->dims[5 - n->axis]);
+            for (uint32_t d = 0; d < 4; d++)
+                assert_true(d == n->axis || part->dims[d] == y->dims[d]);
             assert_true(part->type == y->type && (part->range == y->range || y->type == FY_Q_F16));
         }
         assert_int_equal(sum, y->dims[n->axis]);
         break;
     case FY_Q_SLICE:
-        assert_int_equal(n->end - n->begin, fy_q_cols(y));
-        assert_true(n->end <= fy_q_cols(a) && a->range == y->range);
+        assert_int_equal(n->end - n->begin, y->dims[n->axis]);
+        assert_true(n->end <= a->dims[n->axis] && a->range == y->range);
         break;
     case FY_Q_TRANSPOSE:
         assert_true(fy_q_rows(a) == fy_q_cols(y) && fy_q_cols(a) == fy_q_rows(y));
@@ -116,6 +122,19 @@ static void check_shapes(const fy_qgraph *g, const fy_q_node *n)
     case FY_Q_CAST:
         assert_true(a->type != y->type);
         assert_true(fy_q_rows(a) == fy_q_rows(y) && fy_q_cols(a) == fy_q_cols(y));
+        break;
+    case FY_Q_ADD:
+    case FY_Q_SUBTRACT:
+    case FY_Q_MULTIPLY: /* of two, dimensions of 1 are repeated */
+        for (uint32_t d = 0; d < 4; d++) {
+            const uint32_t in_a = d + a->rank < 4 ? 1 : a->dims[d + a->rank - 4];
+            const uint32_t in_b = d + b->rank < 4 ? 1 : b->dims[d + b->rank - 4];
+            assert_int_equal(y->dims[d], in_a > in_b ? in_a : in_b);
+            assert_true((in_a == 1 || in_a == y->dims[d]) && (in_b == 1 || in_b == y->dims[d]));
+        }
+        break;
+    case FY_Q_RESHAPE:
+        assert_int_equal(fy_q_elements(a), fy_q_elements(y));
         break;
     case FY_Q_ROPE:
         assert_int_equal(fy_q_cols(b), fy_q_cols(a) / 2);
@@ -193,7 +212,7 @@ static void compose_both(const fy_family *f, const fy_hparams *hp, const fy_chun
     fy_err e = {0};
     fy_qgraph g[2];
     for (int i = 0; i < 2; i++) {
-        fy_qgraph_of of = of_family(f, hp, chunk, r, i == 0 ? B : 1);
+        fy_qgraph_of of = of_family(f, hp, chunk, r, i == 0 ? largest(hp) : 1);
         of.rope_nodes = rope_nodes;
         if (fy_qgraph_compose(&g[i], &of, &e) != 0)
             fail_msg("%s, %s: %s", f->name, r->name, e.msg);
@@ -243,7 +262,7 @@ static void test_ranges_have_the_same_names_in_every_recipe(void **state)
         const fy_hparams hp = small(*f);
         fy_qgraph first = {0};
         for (size_t r = 0; r < N_RECIPES && fy_cut_refusal(&hp) == NULL; r++) {
-            const fy_qgraph_of of = of_family(*f, &hp, &layers, &recipes[r], B);
+            const fy_qgraph_of of = of_family(*f, &hp, &layers, &recipes[r], largest(&hp));
             fy_err e = {0};
             fy_qgraph g;
             if (recipes[r].rotate_keys)
