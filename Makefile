@@ -83,6 +83,16 @@ endif
 
 # (-g1: files, lines and functions, for profiles and backtraces; MODE=debug adds variables)
 OPT_release := -O2 -g1
+# A phone's program has no function that nobody calls, and what waits for people and sockets is small rather than fast.
+ifneq ($(TARGET),host)
+  OPT_release += -ffunction-sections -fdata-sections
+  TARGET_LDFLAGS += -Wl,--gc-sections
+endif
+# A static program has no tables for unwinding either: nothing reads them there (a profile uses -g1).
+ifeq ($(TARGET),aarch64)
+  OPT_release += -fno-unwind-tables -fno-asynchronous-unwind-tables
+endif
+SMALL_DIRS := api arch bundle cli format program server model/template toolcall
 OPT_debug := -O0 -g3 -DFY_ARENA_BLOCK=512
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
 OPT_tsan := -O1 -g1 -fsanitize=thread -fno-omit-frame-pointer
@@ -118,12 +128,15 @@ LIB_SRCS := $(filter-out runtime/program/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat/chat_line_plain.c,$(LIB_SRCS))
   TOOL_DIRS := convert/source convert/tokenizer convert/write convert/look convert/hub quantize quantize/policy \
-               workspace/data workspace/npu workspace/compile workspace/pack workspace/phone
+               workspace/data workspace/farm workspace/npu workspace/compile workspace/pack workspace/phone
   LIB_SRCS += $(sort $(foreach d,$(TOOL_DIRS),$(wildcard $(d)/*.c)))
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o $B/server_page.o
+ifneq ($(TARGET),host)
+$(filter $(SMALL_DIRS:%=$B/runtime/%/%),$(LIB_OBJS)): ALL_CFLAGS += $(if $(filter release,$(MODE)),-Os)
+endif
 ifeq ($(TARGET),host)
   DATA_FILES := $(sort $(wildcard workspace/data/*.json workspace/data/recipes/*.json))
   LIB_OBJS += $B/workspace/data_array.o
@@ -163,8 +176,10 @@ FORCE:
 %_avx2.o: ISA_FLAGS := -mavx2 -mfma -mf16c
 %_avxvnni.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavxvnni
 %_avx512.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-# Its lanes become vectors.
+# Their lanes become vectors.
 $B/workspace/compile/qweights.o: ISA_FLAGS := -O3
+$B/runtime/backend/wkv.o: ISA_FLAGS := -O3
+$B/runtime/kernels/scalar/quants_more_scalar.o: ISA_FLAGS := -O3
 # (Tuned for latency-bound cores: llvm-mca gives half the cycles per tile on Cortex-A55.)
 %_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod -mtune=cortex-a76
 %_i8mm.o: ISA_FLAGS := -march=armv8.2-a+dotprod+i8mm
@@ -317,9 +332,9 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(filter-out tests/kcheck/kernel_c
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
-BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench engine_bench grammar_bench)
+BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf widen_gguf sample_bench engine_bench grammar_bench serve_load)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $(addprefix $B/tests/e2e/,compare_graphs session_logits qnn_driver) $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+           $(BENCH_TOOLS) $(addprefix $B/tests/e2e/,pty_drive hub_server soak_clients) $(addprefix $B/tests/e2e/,compare_graphs session_logits qnn_driver) $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -355,9 +370,9 @@ ARM_DYNAMIC = TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/te
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 # Long tests start first, the longest first, so that no core waits at the end.
-LONG = $(addprefix tests/,phone/selftest.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh phone/models.sh phone/chat.sh \
+LONG = $(addprefix tests/,phone/selftest.sh phone/serve.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh phone/models.sh phone/chat.sh \
        cli/docs.sh phone/npu.sh phone/adb_client.sh e2e/device_build.sh phone/doctor.sh e2e/workspace.sh phone/up.sh \
-       e2e/same_everywhere.sh cli/selftest.sh e2e/memory.sh golden/families.sh e2e/chat.sh) \
+       e2e/same_everywhere.sh e2e/slurm.sh cli/selftest.sh e2e/memory.sh golden/families.sh e2e/chat.sh) \
        build/host/asan/tests/kcheck/kcheck $B/tests/kcheck/kcheck
 
 ## test: everything
@@ -419,6 +434,11 @@ demo: all
 bench: all kcheck $(BENCH_TOOLS)
 	@ROWS='$(ROWS)' BUILD='$B' tests/bench/run.sh
 
+## bench-server: the server against its bars, and against llama-server with FERRY_PEER_SERVER=COMMAND; ROWS="..." (docs/measuring.md)
+.PHONY: bench-server
+bench-server: all $(addprefix $B/tests/bench/,serve_load make_gguf engine_bench limits)
+	@ROWS='$(ROWS)' BUILD='$B' tests/bench/server.sh
+
 ## bench-grammar: masks of structured output (FERRY_BENCH_VOCABULARY=DIR: with the tokenizer of a checkpoint)
 .PHONY: bench-grammar
 bench-grammar: all $B/tests/bench/grammar_bench
@@ -426,6 +446,11 @@ bench-grammar: all $B/tests/bench/grammar_bench
 	  build/ferry convert --vocab-only -q -o $B/tests/bench/vocabulary.gguf "$$FERRY_BENCH_VOCABULARY" && \
 	  $B/tests/bench/grammar_bench $B/tests/bench/vocabulary.gguf; \
 	else $B/tests/bench/grammar_bench; fi
+
+## bench-speculation: what guesses bring, against their bars (docs/speculation.md)
+.PHONY: bench-speculation
+bench-speculation: all $(addprefix $B/tests/bench/,make_gguf widen_gguf)
+	@BUILD='$B' tests/bench/speculation.sh
 
 ## bench-limits: how fast this machine reads memory and multiplies
 .PHONY: bench-limits

@@ -31,11 +31,12 @@ allowed() {
     convert/source | convert/tokenizer) echo "$engine hub" ;;
     convert/write | convert/look) echo "$engine policy cli hub convert/source convert/tokenizer ${1/look/write}" ;;
     quantize) echo "$engine policy cli" ;;
+    workspace/farm) echo "base cli" ;;
     workspace/data) echo "$engine cli" ;;
     workspace/npu) echo "$engine cli hub workspace/data" ;;
     workspace/compile) echo "$engine cli hub workspace/data workspace/npu" ;;
     workspace/pack) echo "$engine policy cli cli/measure hub workspace/data workspace/npu workspace/compile" ;;
-    workspace/phone) echo "$engine policy cli cli/chat cli/measure hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
+    workspace/phone) echo "$engine policy cli cli/chat cli/measure cli/serve hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
     esac
 }
 module_of() { # the path of a source file, or of a header as it is included -> module
