@@ -42,7 +42,7 @@ const char *fy_session_plan_text(const fy_model *m, const fy_session_plan *p,
     if (p->n_ring != 0 && p->n_ring < full->n_ctx)
         snprintf(window, sizeof window, " (with a window: %u)", p->n_ring);
     if (fy_model_is_endless(m))
-        snprintf(out, FY_SESSION_TEXT_BYTES, "states: %s%u layers, f32: %llu MB; scratch: %llu MB",
+        snprintf(out, FY_SESSION_TEXT_BYTES, "states: %s%u layers: %llu MB; scratch: %llu MB",
                  sequences, n_states, megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
     else
         snprintf(out, FY_SESSION_TEXT_BYTES,
@@ -345,9 +345,9 @@ static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
     return (uint32_t)n;
 }
 
-/* Computes the rest of the prompt. Where a session cannot go back to any position it remembers where
- * it stands, the end of the turn before, and other places that a prompt may come back to. n_shared:
- * what it had in common with the text before it. */
+/* Computes the rest of the prompt. Where a session cannot go back to any position it remembers
+ * where it stands, the end of the turn before, and other places that a prompt may come back to.
+ * n_shared: what it had in common with the text before it. */
 static int eval_prompt(fy_engine *g, const fy_ids *prompt, uint32_t n_shared,
                        const fy_eval_sinks *sinks, const float **logits, fy_err *e)
 {

@@ -39,7 +39,7 @@ typedef struct {
     uint32_t n_buffers, n_past;
 } model;
 
-static void die(const char *format, ...)
+static _Noreturn void die(const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -495,7 +495,7 @@ static void test_a_hadamard_matrix_is_its_own_inverse(void **state)
             for (size_t j = 0; j < N; j++)
                 sum += h[i][j] * h[j][k];
             assert_float_equal(h[i][k], h[k][i], 0);
-            assert_float_equal(sum, i == k, 1e-6);
+            assert_float_equal(sum, i == k ? 1.0F : 0.0F, 1e-6);
         }
     }
 }
