@@ -44,7 +44,10 @@ else ifneq ($(filter aarch64 aarch64-dynamic,$(TARGET)),)
   DEP_CFLAGS := -DFERRY_DEVICE $(if $(filter aarch64,$(TARGET)),-DFERRY_STATIC) -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
   DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu $(STATIC_LIBS:%=-l:%)
-  TARGET_LDFLAGS := $(if $(filter aarch64,$(TARGET)),-static) -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
+  ifeq ($(TARGET),aarch64)
+    STATIC_LDFLAGS := -static -Wl,-T,scripts/no_unwind.ld
+  endif
+  TARGET_LDFLAGS := $(STATIC_LDFLAGS) -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
   CHECK_DEP_LIBS := $(DEP_LIBS)
@@ -83,7 +86,7 @@ endif
 
 # (-g1: files, lines and functions, for profiles and backtraces; MODE=debug adds variables)
 OPT_release := -O2 -g1
-# A phone's program has no function that nobody calls, and what waits for people and sockets is small rather than fast.
+# A phone's program has no function that nobody calls, and what waits for people, sockets or kernels is small rather than fast.
 ifneq ($(TARGET),host)
   OPT_release += -ffunction-sections -fdata-sections
   TARGET_LDFLAGS += -Wl,--gc-sections
@@ -92,7 +95,9 @@ endif
 ifeq ($(TARGET),aarch64)
   OPT_release += -fno-unwind-tables -fno-asynchronous-unwind-tables
 endif
-SMALL_DIRS := api arch bundle cli format program server model/template toolcall
+# (What begins so is small, but for what every token of an answer or a text passes.)
+SMALL := api/ arch/ bundle/ cli/ format/ grammar/schema model/ program/ server/ toolcall/
+NOT_SMALL := model/sample model/vocab/
 OPT_debug := -O0 -g3 -DFY_ARENA_BLOCK=512
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
 OPT_tsan := -O1 -g1 -fsanitize=thread -fno-omit-frame-pointer
@@ -135,7 +140,8 @@ else
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o $B/server_page.o
 ifneq ($(TARGET),host)
-$(filter $(SMALL_DIRS:%=$B/runtime/%/%),$(LIB_OBJS)): ALL_CFLAGS += $(if $(filter release,$(MODE)),-Os)
+beginning = $(patsubst %,$B/runtime/%,$(addsuffix %,$(1)))
+$(filter-out $(call beginning,$(NOT_SMALL)),$(filter $(call beginning,$(SMALL)),$(LIB_OBJS))): ALL_CFLAGS += $(if $(filter release,$(MODE)),-Os)
 endif
 ifeq ($(TARGET),host)
   DATA_FILES := $(sort $(wildcard workspace/data/*.json workspace/data/recipes/*.json))
@@ -244,7 +250,7 @@ $(ENGINE): $(ENGINE_SRCS:%.c=$B/pic/%.o) $B/pic/chat_builtin.o
 
 $B/lib/libferry.so.0: $(API_OBJS) $(ENGINE) runtime/ferry.map
 	$(Q)mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections \
+	$(call say,LD,$@)$(CC) $(filter-out $(STATIC_LDFLAGS),$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections \
 	  -Wl,--version-script=runtime/ferry.map -o $@ $(API_OBJS) $(ENGINE) -Wl,--as-needed $(DEP_LIBS) -lm
 
 # One object in which everything else is local: our names cannot clash with the program's.
@@ -264,7 +270,7 @@ QNN_OWN := runtime/qnnref/ref_system.c runtime/qnnref/ref_rpcmem.c
 QNN_SRCS := $(filter-out $(QNN_OWN),$(sort $(wildcard runtime/qnnref/*.c)))
 QNN_OBJS := $(patsubst %.c,$B/pic/%.o,$(QNN_SRCS) runtime/base/hash_own.c runtime/base/err.c \
             runtime/kernels/scalar/elementwise_scalar.c)
-QNN_LINK = $(CC) $(filter-out -static -pie,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--gc-sections -o $@
+QNN_LINK = $(CC) $(filter-out $(STATIC_LDFLAGS) -pie,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--gc-sections -o $@
 
 $B/pic/runtime/qnnref/ref_ops_linear.o: ISA_FLAGS := -O3
 
@@ -296,7 +302,7 @@ $(KCHECKS): $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/kernel_check*.c
 	$(call say,AR,$@)$(AR) rcs $@ $^
 
 $B/tests/unit/%: $B/tests/unit/%.o $(KCHECKS) $(LIB)
-	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -o $@ $^ $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
+	$(call say,LD,$@)$(CC) $(filter-out $(STATIC_LDFLAGS),$(ALL_LDFLAGS)) -o $@ $^ $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
 
 $B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
 	$(Q)mkdir -p $(@D)
