@@ -31,7 +31,7 @@ allowed() {
     convert/source | convert/tokenizer) echo "$engine hub" ;;
     convert/write | convert/look) echo "$engine policy cli hub convert/source convert/tokenizer ${1/look/write}" ;;
     quantize) echo "$engine policy cli" ;;
-    workspace/farm) echo "base cli" ;;
+    workspace/farm) echo "base format cli workspace/npu" ;;
     workspace/data) echo "$engine cli" ;;
     workspace/npu) echo "$engine cli hub workspace/data" ;;
     workspace/compile) echo "$engine cli hub workspace/data workspace/npu" ;;

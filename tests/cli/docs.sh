@@ -36,7 +36,7 @@ declare -A exceptions=(
     ['python tests/peer/serve_anthropic.py build/ferry tests/data/tales']="needs Anthropic's client as a Python package"
 )
 prepared='checkpoint model.gguf draft.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
-    golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem cut tests'
+    golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json sweep.json template.jinja parity.json signed key.pem key.pub.pem cut tests'
 
 # --- what the examples take for granted ----------------------------------------------------------------------------
 repository=$PWD
@@ -75,6 +75,7 @@ export FERRY_QUICK=1 # a selftest in full is in tests/e2e/workspace.sh
     echo 'Once upon a time' >prompt.txt
     echo '[{"role": "user", "content": "Tell me a tale."}]' >messages.json
     echo '[]' >tools.json
+    echo '{"models": ["checkpoint"], "types": ["q8_0"], "out": "sweep", "workspaces": false}' >sweep.json
     printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}' >template.jinja
     # a case for `template --verify`, and for `tokenize --verify` too
     echo '{"cases": [{"name": "one", "messages": [{"role": "user", "content": "Hi"}], "tools": null, "extra": {},' \

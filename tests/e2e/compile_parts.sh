@@ -70,7 +70,7 @@ again() { # COMMAND...: once the library's process, which dies after its parent,
     cat "$TMP/err"
     return 1
 }
-soak 6 50
+soak 6 100
 kills=0 wrong=0 failed=0
 while [ $kills -lt "$rounds" ]; do
     for work in "--part 1/2" "--part 2/2" "--finish 2"; do

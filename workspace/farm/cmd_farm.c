@@ -1,5 +1,6 @@
-/* ferry farm: its options, and the engine that makes the parts. */
+/* ferry farm: its options, the engine that makes the parts, and sweeps. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/job_part.h"
@@ -8,9 +9,10 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/farm/farm.h"
+#include "workspace/farm/sweep.h"
 
 typedef struct {
-    int engine, as;
+    int engine, as, table;
     int64_t n, retries;
     fy_opt_list sbatch;
     const char *follow;
@@ -71,6 +73,9 @@ static const fy_opt opts[] = {
     FY_LINE_STR(
         "Slurm", "follow", "JOB", follow,
         "Follow a job that farm has submitted from this directory, by its number. Takes no verb."),
+    FY_LINE_CHOICE("Sweep", "table", "text|csv|json|html", table,
+                   "Write the table of a sweep like this: text (the default), or HTML with "
+                   "charts, one page that needs nothing else."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -81,7 +86,8 @@ static int check_options(const options *o, int n_args, fy_err *e)
         (n_args > 0 || o->n != FY_OPT_UNSET_INT || o->detach || o->sbatch.n > 0 || o->as >= 0))
         return fy_fail(e, FY_EARG, "--follow takes no verb and no options of a new job");
     if (o->follow == NULL && n_args == 0)
-        return fy_fail(e, FY_EARG, "no verb: ferry farm -j N VERB ..., or --follow JOB");
+        return fy_fail(e, FY_EARG,
+                       "no verb: ferry farm -j N VERB ..., ferry farm FILE.json, or --follow JOB");
     if (o->as >= 0 && o->engine != ENGINE_PRINT)
         return fy_fail(e, FY_EARG, "--as is for --engine print");
     if (o->detach && o->engine != ENGINE_SLURM)
@@ -101,6 +107,74 @@ static int print(const fy_farm_job *job, const options *o, fy_err *e)
     return -1;
 }
 
+/* --- a sweep ---------------------------------------------------------------------------------- */
+
+static int check_sweep(const options *o, fy_err *e)
+{
+    if (o->words.n > 0)
+        return fy_fail(e, FY_EARG, "'%s': a sweep has its options in its file", o->words.items[0]);
+    if (o->engine == ENGINE_PRINT || o->detach)
+        return fy_fail(e, FY_EARG, "a sweep takes no --engine print and no --detach");
+    if (o->sbatch.n > 0 && o->n == FY_OPT_UNSET_INT)
+        return fy_fail(e, FY_EARG, "--sbatch: without -j N all is done here");
+    return 0;
+}
+
+/* What verbs that have parts are given to; nothing without -j. */
+static int put_farm(const options *o, fy_opt_list *words, char n[32], char retries[32], fy_err *e)
+{
+    snprintf(n, 32, "--parts=%lld", (long long)o->n);
+    snprintf(retries, 32, "--retries=%lld", (long long)o->retries);
+    if (o->n == FY_OPT_UNSET_INT)
+        return 0;
+    int rc = fy_opt_list_add(words, n, e);
+    if (rc == 0)
+        rc = fy_opt_list_add(words, retries, e);
+    if (rc == 0)
+        rc = fy_opt_list_add(words, o->engine == ENGINE_LOCAL ? "--engine=local" : "--engine=slurm",
+                             e);
+    for (size_t i = 0; rc == 0 && i < o->sbatch.n; i++) {
+        rc = fy_opt_list_add(words, "--sbatch", e);
+        if (rc == 0)
+            rc = fy_opt_list_add(words, o->sbatch.items[i], e);
+    }
+    return rc;
+}
+
+static int end_sweep(const fy_sweep_result *r, int table, fy_err *e)
+{
+    fy_str out = {0};
+    fy_log(FY_LOG_INFO, "%zu rows: %zu steps made, %zu were there", r->n, r->n_made, r->n_there);
+    if (fy_sweep_put(r, table >= 0 ? (fy_sweep_format)table : FY_TABLE_TEXT, &out, e) != 0) {
+        fy_str_release(&out);
+        return -1;
+    }
+    if (fy_stdout_text(&out, e) != 0)
+        return -1;
+    return r->n_failed == 0
+               ? 0
+               : fy_fail(e, r->code, "%zu of %zu rows failed; the same command makes them again",
+                         r->n_failed, r->n);
+}
+
+static int run_sweep(const options *o, const char *path, fy_err *e)
+{
+    fy_sweep s = {0};
+    fy_sweep_result r = {0};
+    fy_opt_list words = {0};
+    char n[32], retries[32];
+    int rc = check_sweep(o, e) != 0 || put_farm(o, &words, n, retries, e) != 0 ||
+                     fy_sweep_open(path, &s, e) != 0
+                 ? -1
+                 : fy_sweep_run(&s, &words, &r, e);
+    if (rc == 0)
+        rc = end_sweep(&r, o->table, e);
+    fy_sweep_result_release(&r);
+    fy_sweep_release(&s);
+    fy_opt_list_release(&words);
+    return rc;
+}
+
 static int run(void *opt, int n_args, char **args, fy_err *e)
 {
     const options *o = opt;
@@ -109,6 +183,10 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         return -1;
     if (o->follow != NULL)
         return fy_farm_follow(o->follow, e);
+    if (fy_span_ends(fy_span_of(args[0]), ".json"))
+        return run_sweep(o, args[0], e);
+    if (o->table >= 0)
+        return fy_fail(e, FY_EARG, "--table is for a sweep, ferry farm FILE.json");
     int rc = fy_farm_job_init(&job, args[0], &o->words, o->n, o->retries, e);
     if (rc == 0)
         rc = o->engine == ENGINE_PRINT   ? print(&job, o, e)
@@ -121,7 +199,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
 const fy_verb fy_verb_farm = {
     .name = "farm",
     .summary = "cut a verb's work into parts for many machines",
-    .synopsis = "VERB [ARGUMENT...]",
+    .synopsis = "VERB|FILE.json [ARGUMENT...]",
     .min_args = 0,
     .max_args = 1,
     .opts = opts,
@@ -148,10 +226,17 @@ const fy_verb fy_verb_farm = {
         "or of "
         "the end; 130 also when somebody has cancelled a job. What was done is kept: the same "
         "command "
-        "resumes.",
+        "resumes.\n\n"
+        "FILE.json instead of a verb is a sweep: several models in several types, for chips and "
+        "recipes, converted, quantized, measured, planned, compiled and put into workspaces, and "
+        "one table of the results on standard output. Steps that are done are not made again. With "
+        "-j every step that has parts is made by the engine, without it by one process here. "
+        "docs/farm.md has the file.",
     .examples = "ferry farm --engine local -j 2 quantize model-f16.gguf out.gguf q4_0\n"
                 "# the script that --engine slurm submits\n"
                 "ferry farm --engine print --as sbatch -j 64 convert checkpoint --outtype q4_0 -o "
-                "out.gguf\n",
+                "out.gguf\n"
+                "# the table of all that sweep.json names, as a page\n"
+                "ferry farm sweep.json --table html >sweep.html\n",
     .run = run,
 };
