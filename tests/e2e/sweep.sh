@@ -99,20 +99,20 @@ wrong() { # NAME STATUS PATTERN FILTER
     check_status "$1" "$2" "^ferry farm: wrong.json: $3" sweep wrong.json
 }
 wrong "no models" 1 "lacks 'models'" 'del(.models)'
-wrong "models that are no list" 1 'models: ' '.models = "tales"'
+wrong "models that are not a list" 1 'models: ' '.models = "tales"'
 wrong "a model that is not there" 1 "models: there is no 'nowhere'" '.models += ["nowhere"]'
 wrong "two models of one name" 2 "models: 'tales' is there twice" '.models += ["./tales/"]'
-wrong "a type that is none" 2 "types: 'q4_9' is not one of" '.types += ["q4_9"]'
+wrong "an unknown type" 2 "types: 'q4_9' is not one of" '.types += ["q4_9"]'
 wrong "a type twice" 2 "types: 'q4_0' is there twice" '.types += ["q4_0"]'
-wrong "a chip that is none" 2 'chips: ' '.chips = ["SM9999x"]'
-wrong "a recipe that is none" 2 'recipes: ' '.recipes = ["nothing"]'
+wrong "an unknown chip" 2 'chips: ' '.chips = ["SM9999x"]'
+wrong "an unknown recipe" 2 'recipes: ' '.recipes = ["nothing"]'
 wrong "a text that is not there" 1 "text: there is no 'nowhere'" '.text = "nowhere"'
 wrong "an option that is none" 2 "options: eval: unknown option '--ctx-sise'" '.options.eval = ["--ctx-sise", "8"]'
 wrong "an option that the sweep gives" 2 'options: eval: --json is for the sweep to give' '.options.eval = ["--json"]'
-wrong "words that are no options" 2 'options: quantize: x: expected options alone' '.options.quantize = ["x"]'
+wrong "words that are not options" 2 'options: quantize: x: expected options alone' '.options.quantize = ["x"]'
 wrong "a key that is none" 1 "unknown key 'modles'; did you mean 'models'" '.modles = []'
 printf 'models: tales\n' >yaml.json
-check_status "a file that is no JSON" 1 '^ferry farm: yaml.json: ' sweep yaml.json
+check_status "a file that is not JSON" 1 '^ferry farm: yaml.json: ' sweep yaml.json
 check_status "a file that is not there" 1 'nothing.json' sweep nothing.json
 check_status "a word too many" 2 'a sweep has its options in its file' sweep sweep.json --pure
 check_status "--engine print" 2 'takes no --engine print' sweep sweep.json --engine print -j 2

@@ -36,7 +36,7 @@ void fy_sweep_step_init(fy_sweep_step *s, const fy_sweep_steps *all, const char 
                         const char *dir, const char *name);
 void fy_sweep_step_release(fy_sweep_step *s);
 void fy_sweep_step_word(fy_sweep_step *s, const char *word);
-/* A path, which is no part of the key: its contents are added as an input, or it is an output. */
+/* A path, which the key leaves out: its contents are added as an input, or it is an output. */
 void fy_sweep_step_path(fy_sweep_step *s, const char *path);
 /* Options of the user; of files that they name the contents, too. */
 void fy_sweep_step_options(fy_sweep_step *s, const fy_opt_list *words);
