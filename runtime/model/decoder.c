@@ -350,6 +350,8 @@ void fy_gated_product(fy_decoder *d, uint32_t layer, const fy_weights *l, const 
     fy_backend_matmul(d->backend, h, n, gate_up, gated ? 2 : 1);
     if (fy_layer_in(&hp->sparse_layers, layer))
         fy_backend_sparsify(d->backend, a->gate, hp->act_sparsity, n, gate_up[0].w->n_rows);
+    if (d->gates != NULL)
+        d->gates(d->gates_user, hp, layer, a->gate, n);
     fy_backend_activate(d->backend, &f, a->gate, gated ? a->up : NULL, n, gate_up[0].w->n_rows);
 }
 

@@ -125,9 +125,15 @@ typedef struct {
     fy_latents latents;
 } fy_activations;
 
+/* Sees the gates [n][n_ff] of a layer (without one: the neurons), before the activation. */
+typedef void fy_gate_watch(void *user, const fy_hparams *hp, uint32_t layer, const float *gate,
+                           uint32_t n);
+
 typedef struct {
     const fy_model *model; /* view */
     fy_backend *backend;   /* of whoever has the decoder */
+    fy_gate_watch *gates;  /* NULL: none; networks whose neurons are all computed show theirs */
+    void *gates_user;
     fy_activations act;
     fy_sparse sparse;
     fy_kv_layer kv;      /* of the layer that is computed */

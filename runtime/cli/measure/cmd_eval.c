@@ -19,6 +19,7 @@
 
 typedef struct {
     const char *model, *hub, *golden, *text, *device, *serial, *imatrix_out;
+    const char *activations_out;
     const char *kl_save, *kl_base, *choices, *last_word, *golden_save;
     double tolerance;
     const char *part;
@@ -88,6 +89,11 @@ static const fy_opt opts[] = {
     ROW_FILE("Perplexity", "imatrix-out", "FILE.gguf", FY_FILE_OUT, imatrix_out,
              "Also collect the importance of each weight's columns over the text, for quantize "
              "--imatrix; docs/imatrix.md."),
+#ifndef FERRY_DEVICE
+    ROW_FILE("Perplexity", "activations-out", "FILE.gguf", FY_FILE_OUT, activations_out,
+             "Also count for how many tokens each neuron of a model with a ReLU activation is not "
+             "0, for plan --hot; docs/sparse.md."),
+#endif
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -342,6 +348,8 @@ static int save_golden(const options *o, fy_model *m, fy_err *e)
 static int eval_text(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
 {
     fy_session_params p = session_params(o);
+    if (o->activations_out != NULL)
+        p.sparse = FY_SPARSE_OFF; /* all neurons, with the same results */
     fy_eval_text t = {.model = o->model,
                       .text = o->text,
                       .kl_save = o->kl_save,
@@ -350,8 +358,9 @@ static int eval_text(const options *o, const fy_part_options *parts, fy_model *m
                                         : o->llama_cut ? FY_PPL_LLAMA
                                                        : FY_PPL_PIECES,
                               .n_ctx = (uint32_t)o->n_ctx,
-                              .compute_last = o->imatrix_out != NULL},
+                              .compute_last = o->imatrix_out != NULL || o->activations_out != NULL},
                       .imatrix_out = o->imatrix_out,
+                      .activations_out = o->activations_out,
                       .per_word = o->per_word,
                       .json = o->json,
                       .parts = parts};
@@ -390,6 +399,9 @@ static int check_options(const options *o, fy_err *e)
                        "--golden-save needs a text, and no other measure of it: give --text FILE");
     if (o->imatrix_out != NULL && o->text == NULL)
         return fy_fail(e, FY_EARG, "--imatrix-out needs a text: give --text FILE as well");
+    if (o->activations_out != NULL && (o->text == NULL || o->golden_save != NULL))
+        return fy_fail(e, FY_EARG,
+                       "--activations-out needs a text, and not --golden-save: give --text FILE");
     if ((o->part != NULL || o->finish > 0) && (o->golden != NULL || o->golden_save != NULL))
         return fy_fail(e, FY_EARG,
                        "--part and --finish measure a text or items, not a golden file: give "
@@ -427,15 +439,18 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         return -1;
     if (parts.finishes) /* computes nothing */
         machine.mlock = machine.no_mmap = false;
-    fy_model *m = fy_machine_pin(&machine, e) == 0 ? fy_machine_open_any(&machine, o->model, e)
-                                                   : NULL;
+    fy_model *m =
+        fy_machine_pin(&machine, e) == 0 ? fy_machine_open_any(&machine, o->model, e) : NULL;
     const int rc = m != NULL ? measure(o, &parts, m, e) : -1;
     fy_model_close(m);
     fy_part_options_release(&parts);
     return rc;
 }
 
-static const fy_model_slots slots = {.model = offsetof(options, model), .hub = offsetof(options, hub), .fetch = offsetof(options, fetch), .first_arg = true};
+static const fy_model_slots slots = {.model = offsetof(options, model),
+                                     .hub = offsetof(options, hub),
+                                     .fetch = offsetof(options, fetch),
+                                     .first_arg = true};
 
 const fy_verb fy_verb_eval = {
     .name = "eval",
@@ -467,6 +482,9 @@ const fy_verb fy_verb_eval = {
         "--imatrix-out also sums the squared inputs of every matrix of the layers, column "
         "by column, into a file that quantize --imatrix and llama-quantize read. With "
         "--llama-cut the tokens are those that llama-imatrix takes.\n\n"
+        "--activations-out also counts for how many tokens each neuron's gate is above zero, "
+        "in models with a ReLU activation; 'ferry plan --hot' decides by it which neurons to "
+        "keep in memory (docs/sparse.md).\n\n"
         "--part and --finish cut a text by its windows and items by their lines, for "
         "several machines, and print what one prints (docs/parts.md).\n\n"
         "--choices and --last-word follow the rules of lm-evaluation-harness for "

@@ -13,6 +13,7 @@
 typedef struct {
     const char *model, *text;      /* paths; text may be "-" */
     const char *imatrix_out;       /* NULL: collect none */
+    const char *activations_out;   /* NULL: count none */
     const char *kl_save, *kl_base; /* at most one of them */
     fy_ppl_params ppl;
     bool per_word, json;

@@ -1,7 +1,7 @@
 /* `ferry eval --text`: the perplexity of a text, with --kl-save and --kl-base (distributions saved,
- * or compared with those that another model saved) and --imatrix-out (an importance matrix
- * collected on the way). Parts of it keep what each window adds; their end adds it up, in the order
- * of the windows, as one process does. */
+ * or compared with those that another model saved), --imatrix-out (an importance matrix collected
+ * on the way) and --activations-out (active neurons counted on the way). Parts of it keep what each
+ * window adds; their end adds it up, in the order of the windows, as one process does. */
 #include "cli/measure/eval.h"
 
 #include <jansson.h>
@@ -21,6 +21,7 @@
 #include "cli/text_io.h"
 #include "format/write_journal.h"
 #include "model/imatrix_collect.h"
+#include "model/neuron_count.h"
 
 /* --- distributions ---------------------------------------------------------------------------- */
 
@@ -247,11 +248,11 @@ static int kl_json(const kl_run *k, json_t *into)
 
 /* --- importance matrix ------------------------------------------------------------------------ */
 
-static int imatrix_check(const char *model, const char *out, bool in_parts, fy_err *e)
+/* Of what is collected. */
+static int check_out(const char *model, const char *out, bool in_parts, fy_err *e)
 {
     if (fy_file_is_same(model, out))
-        return fy_fail(e, FY_EARG,
-                       "%s: is the model, expected another name for the importance matrix", out);
+        return fy_fail(e, FY_EARG, "%s: is the model, expected another name for the output", out);
     if (in_parts)
         return 0;
     fy_out *o = fy_out_open(out, 0, e); /* the work may take long: can this be written? */
@@ -276,17 +277,51 @@ static int imatrix_end(fy_collector *c, const char *out, const char *text, uint3
     return 0;
 }
 
+/* --- active neurons --------------------------------------------------------------------------- */
+
+/* The phone's program counts none. */
+static bool counts_neurons(const fy_eval_text *o)
+{
+#ifdef FERRY_DEVICE
+    (void)o;
+    return false;
+#else
+    return o->activations_out != NULL;
+#endif
+}
+
+static int counts_end(const fy_neuron_counts *c, const fy_eval_text *o, fy_err *e)
+{
+    double active = 0;
+    uint64_t n = 0;
+    if (c->n_tokens == 0)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "--activations-out: the neurons of this family are not counted");
+    if (fy_neuron_counts_write(c, o->activations_out, fy_span_of(o->text), e) != 0)
+        return -1;
+    for (uint32_t l = 0; l < c->n_layer; l++) {
+        n += c->layers[l].n;
+        for (uint64_t i = 0; i < c->layers[l].n; i++)
+            active += c->layers[l].of[i];
+    }
+    fy_log(FY_LOG_INFO, "%s: %llu neurons over %llu tokens, %.1f %% of them active",
+           o->activations_out, (unsigned long long)n, (unsigned long long)c->n_tokens,
+           100 * active / ((double)n * (double)c->n_tokens));
+    return 0;
+}
+
 /* --- what parts keep of a window ---------------------------------------------------------------
  */
 
 /* Data begins with one of these. */
-enum { OF_MATRIX = 1, OF_ROW = 2 };
+enum { OF_MATRIX = 1, OF_ROW = 2, OF_NEURONS = 3 };
 
 /* A text that is being measured. */
 typedef struct {
     const fy_eval_text *o;
-    kl_run *kl;              /* owned; NULL: perplexity alone */
-    fy_collector *collector; /* owned; NULL: none */
+    kl_run *kl;               /* owned; NULL: perplexity alone */
+    fy_collector *collector;  /* owned; NULL: none */
+    fy_neuron_counts neurons; /* owned; of --activations-out */
     fy_eval_part part;
     uint64_t window; /* that is computed */
     fy_ppl sums;
@@ -321,6 +356,23 @@ static int put_row(measuring *g, int32_t id, double surprise, const float *logit
         return put_data(g, &s, e);
     fy_str_release(&s);
     return -1;
+}
+
+/* What the window adds to each layer's neurons; the next one begins at 0. */
+static int put_neurons(measuring *g, fy_err *e)
+{
+    fy_neuron_counts *c = &g->neurons;
+    for (uint32_t l = 0; l < c->n_layer; l++) {
+        const uint32_t head[] = {OF_NEURONS, l, (uint32_t)c->n_tokens};
+        fy_str s = {0};
+        fy_str_add(&s, head, sizeof head);
+        fy_str_add(&s, c->layers[l].of, (size_t)c->layers[l].n * sizeof(double));
+        memset(c->layers[l].of, 0, (size_t)c->layers[l].n * sizeof(double));
+        c->n_tokens = 0; /* the first layer's record has them */
+        if (put_data(g, &s, e) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* The window is over: its sums, and those of its divergences with each of these. */
@@ -358,11 +410,32 @@ static int take_matrix(measuring *g, fy_span bytes, fy_err *e)
     return rc;
 }
 
+static int take_neurons(measuring *g, fy_span bytes, fy_err *e)
+{
+    uint32_t head[3] = {0};
+    fy_neuron_counts *c = &g->neurons;
+    if (bytes.len >= sizeof head)
+        memcpy(head, bytes.ptr, sizeof head);
+    if (bytes.len < sizeof head || head[1] >= c->n_layer ||
+        bytes.len - sizeof head != c->layers[head[1]].n * sizeof(double))
+        return fy_fail(e, FY_EFORMAT, "has neurons of another model");
+    fy_layer_counts *l = &c->layers[head[1]];
+    for (uint64_t i = 0; i < l->n; i++) {
+        double v;
+        memcpy(&v, bytes.ptr + sizeof head + i * sizeof v, sizeof v);
+        l->of[i] += v;
+    }
+    c->n_tokens += head[2];
+    return 0;
+}
+
 static int take_data(measuring *g, fy_span bytes, fy_err *e)
 {
     const uint32_t of = bytes.len >= sizeof of ? fy_le32(bytes.ptr) : 0;
     if (of == OF_MATRIX)
         return take_matrix(g, bytes, e);
+    if (of == OF_NEURONS)
+        return take_neurons(g, bytes, e);
     if (of != OF_ROW || g->kl == NULL || g->kl->writer == NULL)
         return fy_fail(e, FY_EFORMAT, "has data of an unknown kind");
     g->kl->n_rows++;
@@ -447,6 +520,8 @@ static int end_window(void *user, const fy_ppl *p, fy_err *e)
     if (g->collector != NULL &&
         fy_collector_end_window(g->collector, is_part ? put_matrix : NULL, g, e) != 0)
         return -1;
+    if (is_part && counts_neurons(g->o) && put_neurons(g, e) != 0)
+        return -1;
     if (is_part && put_window(g, &p->window, e) != 0)
         return -1;
     if (g->kl != NULL)
@@ -516,6 +591,11 @@ static int identify(const fy_eval_text *o, fy_str *s, fy_err *e)
         fy_str_put_quoted(s, fy_span_of(o->text), SIZE_MAX);
         fy_str_putc(s, '\n');
     }
+    if (o->activations_out != NULL) {
+        fy_str_puts(s, "neurons over ");
+        fy_str_put_quoted(s, fy_span_of(o->text), SIZE_MAX);
+        fy_str_putc(s, '\n');
+    }
     if (o->kl_save != NULL)
         fy_str_puts(s, "distributions are saved\n");
     if (o->kl_base != NULL)
@@ -529,12 +609,16 @@ static int prepare(measuring *g, fy_model *m, const fy_session_params *p, fy_spa
     const fy_vocab *v = fy_model_vocab(m, e);
     const bool in_parts = fy_eval_in_parts(o->parts);
     if (v == NULL ||
-        (o->imatrix_out != NULL && imatrix_check(o->model, o->imatrix_out, in_parts, e) != 0))
+        (o->imatrix_out != NULL && check_out(o->model, o->imatrix_out, in_parts, e) != 0) ||
+        (counts_neurons(o) && (check_out(o->model, o->activations_out, in_parts, e) != 0 ||
+                               fy_neuron_counts_of_model(&g->neurons, m, e) != 0)))
         return -1;
-    if (in_parts &&
-        (identify(o, &g->part.identity, e) != 0 ||
-         fy_eval_part_open(&g->part, o->parts, m, p, text,
-                           o->imatrix_out != NULL ? o->imatrix_out : o->kl_save, e) != 0))
+    if (in_parts && (identify(o, &g->part.identity, e) != 0 ||
+                     fy_eval_part_open(&g->part, o->parts, m, p, text,
+                                       o->imatrix_out != NULL       ? o->imatrix_out
+                                       : o->activations_out != NULL ? o->activations_out
+                                                                    : o->kl_save,
+                                       e) != 0))
         return -1;
     if (o->kl_save == NULL && o->kl_base == NULL)
         return 0;
@@ -558,6 +642,8 @@ static int show(measuring *g, fy_err *e)
         return -1;
     if (put(o, &g->sums, g->kl, e) != 0)
         return -1;
+    if (counts_neurons(o) && counts_end(&g->neurons, o, e) != 0)
+        return -1;
     return g->collector != NULL
                ? imatrix_end(g->collector, o->imatrix_out, o->text, o->ppl.n_ctx, e)
                : 0;
@@ -578,6 +664,8 @@ static int compute(measuring *g, fy_model *m, const fy_session_params *p, fy_spa
         g->collector = fy_collector_new(s, e);
         rc = g->collector != NULL ? 0 : -1;
     }
+    if (rc == 0 && counts_neurons(o))
+        rc = fy_session_count_neurons(s, &g->neurons, e);
     if (rc == 0 && (rc = fy_perplexity(s, fy_model_vocab(m, e), fy_model_hparams(m)->n_vocab, text,
                                        &ppl, &sinks, &g->sums, e)) != 0)
         fy_ctx(e, "%s", o->text);
@@ -601,7 +689,7 @@ static int add_up(measuring *g, const fy_model *m, fy_err *e)
         fy_ctx(e, "%s", o->text);
     if (rc == 0)
         rc = show(g, e);
-    if (rc == 0 && (o->imatrix_out != NULL || o->kl_save != NULL))
+    if (rc == 0 && (o->imatrix_out != NULL || o->activations_out != NULL || o->kl_save != NULL))
         fy_part_files_remove(fy_str_z(&g->part.base), o->parts->part.n);
     fy_collector_free(g->collector);
     return rc;
@@ -631,6 +719,8 @@ int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params
     if (rc == 0)
         rc = run(&g, m, &own, (fy_span){fy_str_z(&text), text.len}, e);
     kl_close(g.kl);
+    if (counts_neurons(o))
+        fy_neuron_counts_release(&g.neurons);
     fy_eval_part_release(&g.part);
     fy_str_release(&text);
     return rc;
