@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
+#include "workspace/npu/hot_neurons.h"
 #include "workspace/npu/plan_options.h"
 #include "workspace/npu/plan_show.h"
 
@@ -245,8 +246,8 @@ static int put_json(fy_str *out, const question *q, const row *rows, fy_err *e)
 
 typedef struct {
     fy_npu_options plan;
-    const char *what_if, *hub;
-    int64_t n_layers;
+    const char *what_if, *hub, *hot, *activations, *out;
+    int64_t n_layers, hot_least;
     bool list_socs, list_recipes, json, quiet, verbose;
     const char *device;
 } options;
@@ -300,6 +301,36 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, list_recipes),
      .line_only = true,
      .help = "Print the recipes that ferry knows."},
+    FY_LINE_STR("Hot neurons", "hot", "N|SIZE", hot,
+                "Instead of all that: which N neurons of a model with a ReLU activation to keep in "
+                "memory, or as many as SIZE bytes hold (K, M or G); docs/sparse.md."),
+    {.group = "Hot neurons",
+     .name = "activations",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gguf|DIR",
+     .offset = offsetof(options, activations),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "How often each neuron is active: from ferry eval --activations-out, or the directory "
+             "of PowerInfer's activation_N.pt."},
+    {.group = "Hot neurons",
+     .name = "hot-least",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, hot_least),
+     .def = "0",
+     .max = INT32_MAX,
+     .line_only = true,
+     .help = "A layer has at least N hot neurons, or none."},
+    {.group = "Hot neurons",
+     .name = "output",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gpuidx",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Write the hot neurons to this file, as PowerInfer's split file."},
     FY_ROW_HUB_OF(hub),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -487,6 +518,20 @@ static int ask_phone(options *o, char soc[FY_QUOTE_BYTES], fy_err *e)
     return 0;
 }
 
+static int run_hot(const options *o, const char *model, fy_err *e)
+{
+    const fy_hot_plan p = {.model = model,
+                           .activations = o->activations,
+                           .hot = o->hot,
+                           .least = (uint64_t)o->hot_least,
+                           .out = o->out,
+                           .json = o->json};
+    if (o->hot == NULL || o->activations == NULL)
+        return fy_fail(e, FY_EARG,
+                       "--hot N and --activations FILE belong together, and -o to them: give both");
+    return fy_hot_plan_run(&p, e);
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     options *o = opaque;
@@ -502,6 +547,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         return fy_fail(e, FY_EARG, "%s; usage: ferry plan [options] %s",
                        n_args > 0 ? "two models, one of them by -hf" : "too few arguments",
                        SYNOPSIS);
+    if (o->hot != NULL || o->activations != NULL || o->out != NULL)
+        return run_hot(o, o->hub != NULL ? o->hub : args[0], e);
     if (o->device != NULL && ask_phone(o, soc, e) != 0)
         return -1;
     if (fy_npu_options_check(&o->plan, e) != 0)
@@ -546,6 +593,8 @@ const fy_verb fy_verb_plan = {
         "What does not fit ends with status 3, the first limit that it breaks, and the cheapest "
         "change with which it fits, found by trying. -v shows the matrices of the layers with "
         "their types.\n\n"
+        "--hot answers another question, for models whose neurons are mostly 0: which neurons are "
+        "active most often over a text, so that memory is spent on them (docs/sparse.md).\n\n"
         "Chips and recipes are data: ferry/soc.d/NAME.json and ferry/recipes.d/NAME.json in the "
         "configuration directory add to those that come with ferry. docs/plan.md reads a plan line "
         "by line; docs/npu.md says what is counted how and what is estimated.",
@@ -557,6 +606,8 @@ const fy_verb fy_verb_plan = {
                 "ferry plan checkpoint/config.json --htp-arch 75 --vtcm 8\n"
                 "# how far would it go?\n"
                 "ferry plan model.gguf --what-if\n"
+                "# which neurons of a ReLU model should stay in 2 GB of memory?\n"
+                "ferry plan model.gguf --hot 2G --activations counts.gguf -o model.gpuidx\n"
                 "ferry plan --list-socs\n",
     .task = FY_TASK_PACKAGE,
     .environment =
