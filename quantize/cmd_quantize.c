@@ -21,7 +21,7 @@
 
 typedef struct {
     fy_opt_list tensor_types;
-    const char *imatrix, *split_max_size;
+    const char *imatrix, *split_max_size, *hot;
     int64_t n_threads;
     const char *report, *part;
     int64_t finish;
@@ -67,6 +67,9 @@ static const fy_opt opts[] = {
         "Store the down matrices of feed-forward networks transposed (ffn_down_t), a row for "
         "each neuron, so that decoding does not read those of neurons that are 0. Of models "
         "with a ReLU activation, from an f32, f16 or bf16 file (docs/sparse.md)."),
+    FY_LINE_STR("Output", "hot", "FILE.gpuidx", hot,
+                "Put the neurons that ferry plan --hot chose first, in every matrix that has a row "
+                "for each neuron (docs/sparse.md)."),
     FY_LINE_STR(
         "Output", "split-max-size", "N(M|G)", split_max_size,
         "Split the model over files OUT-00001-of-0000N.gguf, each with at most so many bytes "
@@ -434,6 +437,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .imatrix = o->imatrix,
         .fit = o->fit,
         .transpose_down = o->transpose_down,
+        .hot = o->hot,
         .allow_requantize = o->allow_requantize,
         .parts = &parts,
         .resume = o->resume,

@@ -87,7 +87,7 @@ static int plan_keys(fy_requant *q, fy_err *e)
         if (!own[o].done && add_own(q->w, &own[o], e) != 0)
             return -1;
     }
-    return 0;
+    return q->p.hot != NULL ? fy_hot_order_add_key(&q->hot, q->w, e) : 0;
 }
 
 /* --- tensors --------------------------------------------------------------------------------- */
@@ -211,6 +211,8 @@ static int plan_types(fy_requant *q, fy_err *e)
     for (size_t i = 0; i < n; i++)
         q->tensors[i].from = fy_gguf_tensor_at(q->in, i);
     int rc = plan_transposed(q, e);
+    for (size_t i = 0; i < n; i++)
+        q->tensors[i].order = fy_hot_order_of(&q->hot, q->tensors[i].from);
     for (size_t i = 0; i < n; i++) {
         const fy_gguf_tensor *t = q->tensors[i].from;
         const bool matrix = fy_recipe_is_matrix(t);
@@ -370,6 +372,9 @@ static int plan(fy_requant *q, fy_err *e)
         return -1;
     if (fy_gguf_is_powerinfer(q->in))
         fy_gguf_writer_powerinfer(q->w);
+    if (q->p.hot != NULL &&
+        fy_hot_order_open(&q->hot, q->p.hot, q->in, q->p.transpose_down, e) != 0)
+        return -1;
     if (plan_keys(q, e) != 0 || plan_types(q, e) != 0 || plan_tensors(q, e) != 0)
         return e != NULL && e->code == FY_EARG ? -1 : fy_ctx(e, "%s", fy_gguf_path(q->in));
     return q->imatrix != NULL ? find_importance(q, e) : 0;
@@ -417,6 +422,7 @@ void fy_requant_close(fy_requant *q)
     fy_quant_report_free(q->report);
     fy_gguf_writer_free(q->w);
     free(q->tensors);
+    fy_hot_order_release(&q->hot);
     fy_imatrix_close(q->imatrix);
     fy_gguf_close(q->in);
     free(q);
@@ -486,6 +492,22 @@ static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint6
     return 0;
 }
 
+/* Element i of a row of a type that has no blocks. */
+static void decode_one(const fy_requant *q, const fy_gguf_tensor *t, const uint8_t *row, int32_t i,
+                       float *out)
+{
+    fy_row_decode(&q->kernels, t->type, out, row + fy_type_row_bytes(t->type, (uint64_t)i), 1);
+}
+
+/* A vector with an element for each neuron; its type stays. */
+static void fill_vector(const fy_requant_tensor *plan, uint8_t *out)
+{
+    const fy_gguf_tensor *t = plan->from;
+    const size_t bytes = (size_t)fy_type_row_bytes(t->type, 1);
+    for (uint64_t i = 0; i < t->ne[0]; i++)
+        memcpy(out + i * bytes, t->data + (size_t)plan->order[i] * bytes, bytes);
+}
+
 enum { TURN_ROWS = 64, TURN_COLS = 256 /* a multiple of every block */ };
 
 /* Rows [row, row + n) of a transposed tensor, n <= TURN_ROWS: columns of the source, a run of its
@@ -501,9 +523,12 @@ static int convert_turned(const fy_requant *q, const fy_requant_tensor *plan, ui
     for (uint64_t at = 0; at < width; at += TURN_COLS) {
         const uint64_t cols = width - at < TURN_COLS ? width - at : TURN_COLS;
         for (uint64_t c = 0; c < cols; c++) {
-            fy_row_decode(&q->kernels, t->type, x,
-                          t->data + (at + c) * from_bytes + fy_type_row_bytes(t->type, row),
-                          (int64_t)n);
+            const uint8_t *from = t->data + (at + c) * from_bytes;
+            if (plan->order == NULL)
+                fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, row),
+                              (int64_t)n);
+            for (uint64_t r = 0; r < n && plan->order != NULL; r++)
+                decode_one(q, t, from, plan->order[row + r], &x[r]);
             for (uint64_t r = 0; r < n; r++)
                 tile[r][c] = x[r];
         }
@@ -541,6 +566,11 @@ static int fill_turned(fy_requant *q, size_t i, uint64_t row, uint64_t n_rows, u
     return 0;
 }
 
+static uint64_t row_of(const fy_requant_tensor *plan, uint64_t row)
+{
+    return plan->order != NULL ? (uint64_t)plan->order[row] : row;
+}
+
 /* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
  * are found. What is quantized or no float is copied. */
 int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
@@ -555,22 +585,33 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
         fy_rss_anon_most(&q->peak_anon);
     if (plan->transposed)
         return fill_turned(q, (size_t)i, row, n_rows, out, e);
+    if (plan->order != NULL && t->n_dims == 1) {
+        fill_vector(plan, out);
+        return 0;
+    }
     uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
              to_bytes = fy_type_row_bytes(to, t->ne[0]);
     if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
-        memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
+        for (uint64_t r = 0; r < n_rows && plan->order != NULL; r++)
+            memcpy((uint8_t *)out + r * to_bytes, t->data + row_of(plan, row + r) * from_bytes,
+                   from_bytes);
+        if (plan->order == NULL)
+            memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
     } else {
         const bool measured = q->report != NULL && fy_quant_is_lossy(t->type, to);
         fy_error_sums sums = {0};
         for (uint64_t r = 0; r < n_rows; r++) {
-            if (convert_row(q, plan, row + r, (uint8_t *)out + r * to_bytes,
+            if (convert_row(q, plan, row_of(plan, row + r), (uint8_t *)out + r * to_bytes,
                             measured ? &sums : NULL, e) != 0)
                 return -1;
         }
         if (measured && fy_quant_report_add(q->report, (size_t)i, row, &sums, e) != 0)
             return -1;
     }
-    fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
+    if (plan->order == NULL)
+        fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
+    else if (row + n_rows == t->ne[1]) /* rows from anywhere */
+        fy_gguf_drop(q->in, t, 0, t->bytes);
     return 0;
 }
 
@@ -588,7 +629,8 @@ int fy_requant_measure(fy_requant *q, fy_err *e)
 
 bool fy_requant_is_input(const fy_requant *q, const char *path)
 {
-    bool same = q->p.imatrix != NULL && fy_file_is_same(q->p.imatrix, path);
+    bool same = (q->p.imatrix != NULL && fy_file_is_same(q->p.imatrix, path)) ||
+                (q->p.hot != NULL && fy_file_is_same(q->p.hot, path));
     for (size_t i = 0; i < fy_gguf_n_files(q->in); i++)
         same = same || fy_file_is_same(fy_gguf_file_path(q->in, i), path);
     return same;
@@ -622,6 +664,8 @@ static int identify(const fy_requant *q, fy_identity_kind kind, fy_str *out, fy_
         rc = fy_identity_file(out, kind, "source", fy_gguf_file_path(q->in, i), e);
     if (rc == 0 && q->p.imatrix != NULL)
         rc = fy_identity_file(out, kind, "imatrix", q->p.imatrix, e);
+    if (rc == 0 && q->p.hot != NULL)
+        rc = fy_identity_file(out, kind, "hot neurons", q->p.hot, e);
     if (q->p.fit)
         fy_str_puts(out, "--fit\n");
     return rc != 0 ? -1 : out->oom ? fy_nomem(e) : 0;

@@ -18,6 +18,7 @@
 #include "format/imatrix.h"
 #include "policy/type_policy.h"
 #include "cli/part_options.h"
+#include "quantize/hot_order.h"
 #include "quantize/quant_report.h"
 
 /* What is to be done; all views, which have to stay. All zeros but the file's type: pure, one file.
@@ -27,11 +28,12 @@ typedef struct {
     const fy_type *output_type, *embedding_type; /* NULL: not given */
     const char *const *tensor_types;             /* "REGEX=TYPE" */
     size_t n_tensor_types;
-    const char *imatrix;   /* path of an importance matrix; NULL: none */
-    bool fit;              /* fy_encode_options */
-    bool transpose_down;   /* ffn_down becomes ffn_down_t */
-    bool allow_requantize; /* of quantized tensors into another quantized type */
-    uint64_t split_bytes;  /* fy_gguf_writer_split */
+    const char *imatrix;          /* path of an importance matrix; NULL: none */
+    bool fit;                     /* fy_encode_options */
+    bool transpose_down;          /* ffn_down becomes ffn_down_t */
+    const char *hot;              /* path of a split file: its neurons come first; NULL: none */
+    bool allow_requantize;        /* of quantized tensors into another quantized type */
+    uint64_t split_bytes;         /* fy_gguf_writer_split */
     const fy_part_options *parts; /* NULL, or n is 0: the whole file is written */
     bool resume; /* resume what an interrupted process has left, and keep it when interrupted */
 } fy_requant_params;
@@ -43,7 +45,8 @@ typedef struct {
     fy_type wanted; /* another than `to`: its blocks do not divide the rows */
     fy_type_why why;
     bool transposed; /* ffn_down becomes ffn_down_t: a row for each neuron */
-    bool requantized;                   /* quantized already, and now in another quantized type */
+    const int32_t *order; /* where rows (of a vector: elements) come from; NULL: they stay */
+    bool requantized;     /* quantized already, and now in another quantized type */
     const fy_imatrix_entry *importance; /* for ne[0] columns of ne[2] matrices; view; NULL: none */
 } fy_requant_tensor;
 
@@ -57,6 +60,7 @@ typedef struct {
     fy_requant_params p;
     fy_gguf *in;                /* owned */
     fy_imatrix *imatrix;        /* owned; NULL: none */
+    fy_hot_order hot;           /* owned */
     fy_requant_tensor *tensors; /* owned; one for each of the input */
     fy_gguf_writer *w;          /* owned; the planned file, with the tensors in the same order */
     fy_kernels kernels;
@@ -80,15 +84,15 @@ int fy_requant_measure(fy_requant *q, fy_err *e);
 
 /* What each part of the work reads and writes: [n] bytes. */
 int fy_requant_shares(fy_requant *q, uint32_t n, uint64_t *work, fy_err *e);
-/* Writes the planned file, or its part. `out` must not be the input. The bytes depend neither on the pool nor on
- * whether it was interrupted on the way. A value that is not finite, or not finite in the new type,
- * is FY_EFORMAT and names tensor, row and element. */
+/* Writes the planned file, or its part. `out` must not be the input. The bytes depend neither on
+ * the pool nor on whether it was interrupted on the way. A value that is not finite, or not finite
+ * in the new type, is FY_EFORMAT and names tensor, row and element. */
 int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
                      fy_err *e);
 /* A fy_gguf_fill, with which fy_requant_write fills the rows; user is the fy_requant. */
 int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
                     fy_err *e);
-/* Is it a file of the model that is read, or the importance matrix? */
+/* Is it a file of the model that is read, the importance matrix, or the split file? */
 bool fy_requant_is_input(const fy_requant *q, const char *path);
 void fy_requant_close(fy_requant *q); /* NULL is fine */
 

@@ -35,6 +35,8 @@
 #define FY_KEY_SPLIT_COUNT          "split.count"
 #define FY_KEY_SPLIT_TENSORS        "split.tensors.count"
 #define FY_KEY_TOKENS               "tokenizer.ggml.tokens"
+/* Ours: u32 for each layer, how many of its first neurons are hot (docs/sparse.md). */
+#define FY_KEY_HOT_NEURONS "ferry.hot_neurons"
 
 typedef enum {
     FY_KV_U8 = 0,

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Which neurons are active: counted as the reference counts them; which of them are hot: as PowerInfer's solver chooses; and a model
+# whose hot neurons come first.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+relu=tests/data/relu
+counts=tests/data/sparse/relu/activation # PowerInfer's form, of the first 40 lines
+head -n 40 tests/data/held.txt >"$TMP/text"
+"$FERRY" convert $relu --outtype f32 -q -o "$TMP/plain.gguf"
+count() { # OUT [OPTION...]
+    "$FERRY" eval -m "$TMP/plain.gguf" --text "$TMP/text" --lines --activations-out "$TMP/$1" -q "${@:2}" >"$TMP/out"
+}
+
+# --- counting -------------------------------------------------------------------------------------------------------
+check "eval counts active neurons" count counts.gguf
+check "and again, in other batches" count again.gguf -t 1 -b 7
+check "to the same bytes" cmp "$TMP/counts.gguf" "$TMP/again.gguf"
+for i in 1 2 3; do
+    check "part $i of 3" count parts.gguf --part $i/3
+done
+check "the parts are put together" count parts.gguf --finish 3
+check "to the same bytes, too" cmp "$TMP/counts.gguf" "$TMP/parts.gguf"
+check_equal "4,997 tokens" 'activations.tokens = 4997' \
+    "$("$FERRY" inspect "$TMP/counts.gguf" --json | jq -r '.metadata["activations.tokens"] | "activations.tokens = \(.)"')"
+check_status "--activations-out without a text" 2 'needs a text' \
+    "$FERRY" eval -m "$TMP/plain.gguf" --golden $relu/golden_long.safetensors --activations-out "$TMP/no"
+"$FERRY" convert tests/data/tales --outtype f16 -q -o "$TMP/silu.gguf"
+check_status "of a SiLU model" 1 'activation of this model is silu' \
+    "$FERRY" eval -m "$TMP/silu.gguf" --text "$TMP/text" --activations-out "$TMP/no"
+check_status "over the model" 2 'is the model' \
+    "$FERRY" eval -m "$TMP/plain.gguf" --text "$TMP/text" --activations-out "$TMP/plain.gguf"
+
+# --- hot neurons ----------------------------------------------------------------------------------------------------
+hot() { "$FERRY" plan "$TMP/plain.gguf" --hot "$@"; }
+check "a plan of our counts" hot 2048 --activations "$TMP/counts.gguf" -o "$TMP/ours.gpuidx"
+check "a plan of PowerInfer's" hot 2048 --activations $counts -o "$TMP/theirs.gpuidx"
+check "the same neurons are hot" cmp "$TMP/ours.gpuidx" "$TMP/theirs.gpuidx"
+check_equal "as many in each layer as the reference has" '[768,256,256,768]' \
+    "$(hot 2048 --activations $counts --json | jq -c '[.layers[].hot]')"
+check_equal "by their bytes: three rows of 1 KiB each" '[512,256,0,512]' \
+    "$(hot 3840K --activations $counts --json | jq -c '[.layers[].hot]')"
+check_equal "at least 1024 in a layer, or none" '[1024,0,0,0]' \
+    "$(hot 2047 --hot-least 1024 --activations $counts --json | jq -c '[.layers[].hot]')"
+check_status "a number that is none" 2 '--hot many: expected a number of neurons' hot many --activations $counts
+check_status "--hot alone" 2 '--hot N and --activations FILE belong together' hot 5
+check_status "counts of another model" 1 'layer 0: counts of 1024 neurons, but' \
+    "$FERRY" plan "$TMP/silu.gguf" --hot 5 --activations $counts
+check_status "over an input" 2 'is an input' hot 5 --activations "$TMP/counts.gguf" -o "$TMP/counts.gguf"
+head -c 3000 "$TMP/ours.gpuidx" >"$TMP/cut.gpuidx"
+
+# --- a model in that order ------------------------------------------------------------------------------------------
+for type in f32 q8_0; do
+    check "quantize puts them first, $type" "$FERRY" quantize "$TMP/plain.gguf" "$TMP/hot.gguf" $type \
+        --transpose-down --hot "$TMP/ours.gpuidx" -q
+    "$FERRY" quantize "$TMP/plain.gguf" "$TMP/turned.gguf" $type --transpose-down -q
+    check "of a transposed file, $type" "$FERRY" quantize "$TMP/turned.gguf" "$TMP/hot2.gguf" $type \
+        --hot "$TMP/ours.gpuidx" --allow-requantize -q
+    check "to the same bytes, $type" cmp "$TMP/hot.gguf" "$TMP/hot2.gguf"
+    for mode in exact off; do
+        tolerance=1e-4
+        [ $type = f32 ] || tolerance=0.1
+        check "it computes the same, $type, --sparse $mode" "$FERRY" eval -m "$TMP/hot.gguf" --sparse $mode \
+            --golden $relu/golden_long.safetensors --tolerance $tolerance
+    done
+done
+check_status "a split file that is cut off" 1 'cut off' \
+    "$FERRY" quantize "$TMP/plain.gguf" "$TMP/no" f32 --transpose-down --hot "$TMP/cut.gpuidx"
+check_status "columns of ffn_down" 1 'give --transpose-down as well' \
+    "$FERRY" quantize "$TMP/plain.gguf" "$TMP/no" f32 --hot "$TMP/ours.gpuidx"
+check_status "a model that has them first already" 1 'has its hot neurons first already' \
+    "$FERRY" quantize "$TMP/hot.gguf" "$TMP/no" q8_0 --hot "$TMP/ours.gpuidx"
+finish
