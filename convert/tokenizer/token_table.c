@@ -1,5 +1,5 @@
-/* The table of tokens that every reader of a vocabulary fills, and the added tokens that are applied
- * to it afterwards. */
+/* The table of tokens that every reader of a vocabulary fills, and the added tokens that are
+ * applied to it afterwards. */
 #include "convert/tokenizer/token_table.h"
 
 #include <stdio.h>
@@ -41,7 +41,8 @@ static int index_add(fy_token_table *t, fy_span text, uint32_t id, fy_err *e)
         uint32_t other = 0;
         char q[FY_QUOTE_BYTES];
         fy_names_find(&t->index, text, &other);
-        return fy_fail(e, FY_EFORMAT, "token %u: its text '%s' is the text of token %u, expected unique texts",
+        return fy_fail(e, FY_EFORMAT,
+                       "token %u: its text '%s' is the text of token %u, expected unique texts",
                        (unsigned)id, fy_quote(q, sizeof q, text), (unsigned)other);
     }
     default:
@@ -53,8 +54,8 @@ int fy_token_table_put(fy_token_table *t, uint64_t id, fy_span text, bool copy, 
 {
     char q[FY_QUOTE_BYTES], empty[32];
     if (id >= FY_TOKENS_MAX)
-        return fy_fail(e, FY_EFORMAT, "token '%s': id %llu, expected less than %u", fy_quote(q, sizeof q, text),
-                       (unsigned long long)id, FY_TOKENS_MAX);
+        return fy_fail(e, FY_EFORMAT, "token '%s': id %llu, expected less than %u",
+                       fy_quote(q, sizeof q, text), (unsigned long long)id, FY_TOKENS_MAX);
     uint32_t i = (uint32_t)id;
     if (i < t->n && t->rows[i].type != FY_TOKEN_UNDEFINED) {
         char q2[FY_QUOTE_BYTES];
@@ -208,7 +209,8 @@ static bool taken_elsewhere(const fy_token_table *t, fy_span text, uint32_t id)
 static int apply_one(const fy_added_token *a, bool unescape, fy_token_table *t, fy_err *e)
 {
     fy_span text = a->text;
-    if (unescape && !a->special && (text = unescaped(t, text)).ptr == NULL)
+    if (unescape && !a->special && (a->flags & FY_ADDED_NORMALIZED) &&
+        (text = unescaped(t, text)).ptr == NULL)
         return fy_nomem(e);
     if (taken_elsewhere(t, text, a->id))
         return 0;
@@ -233,12 +235,31 @@ static int apply_one(const fy_added_token *a, bool unescape, fy_token_table *t, 
     return 0;
 }
 
+/* A run of U+2581 that merging makes from left to right, because all shorter ones are tokens. */
+static bool is_blank_run(const fy_token_table *t, fy_span text)
+{
+    const size_t blank = strlen(FY_BLANK);
+    uint32_t id;
+    for (size_t n = 0; n < text.len; n += blank) {
+        if (!fy_span_begins((fy_span){text.ptr + n, text.len - n}, FY_BLANK) ||
+            (n > blank && !fy_token_table_find(t, (fy_span){text.ptr, n}, &id)))
+            return false;
+    }
+    return text.len > blank;
+}
+
 int fy_added_tokens_unescape(fy_token_table *t, fy_err *e)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         uint32_t other;
         if (t->rows[i].type != FY_TOKEN_USER)
             continue;
+        if (is_blank_run(t, t->rows[i].text)) {
+            t->rows[i].type = FY_TOKEN_NORMAL;
+            t->rows[i].merged = true;
+            t->rows[i].score = (float)t->n;
+            continue;
+        }
         fy_span text = unescaped(t, t->rows[i].text);
         if (text.ptr == NULL)
             return fy_nomem(e);

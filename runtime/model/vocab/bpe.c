@@ -440,7 +440,7 @@ int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
             return -1;
         i += character.len;
     }
-    if (merge(enc, pair_score, e) != 0)
+    if (merge(enc, enc->v->by_rank ? pair_rank : pair_score, e) != 0)
         return -1;
     return put_symbols(enc, e);
 }

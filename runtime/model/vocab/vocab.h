@@ -2,9 +2,9 @@
  * alone.
  *
  * Kinds: "gpt2" (byte-level BPE; pre-tokenizers: fy_pretok_list), "llama" (SentencePiece BPE with
- * byte fallback), "t5" (SentencePiece Unigram) and "rwkv" (World). Immutable after load: any number
- * of threads may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it
- * needs: the fy_gguf may be closed after load. */
+ * byte fallback), "gemma4" (the same with ranked merges), "t5" (SentencePiece Unigram) and "rwkv"
+ * (World). Immutable after load: any number of threads may share it. Pieces may hold NULs:
+ * everything is ptr + len. Owns copies of what it needs: the fy_gguf may be closed after load. */
 #ifndef FY_VOCAB_H
 #define FY_VOCAB_H
 

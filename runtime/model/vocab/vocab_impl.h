@@ -248,10 +248,11 @@ struct fy_vocab {
     fy_specials raw;        /* matched in the text as given */
     fy_specials normalized; /* matched after the normaliser (FY_ADDED_NORMALIZED) */
 
+    fy_merge_table merges;  /* BPE, and SPM that merges by rank */
     fy_pretok_code *pretok; /* owned; BPE only, as the rest of this group */
-    fy_merge_table merges;
     bool ignore_merges, nfc;
 
+    bool by_rank; /* SPM that merges by rules ("gemma4") and not by scores */
     float *score; /* SPM and Unigram, as the next two */
     fy_space_prefix space_prefix;
     bool strips_space; /* decode takes a space off the beginning */

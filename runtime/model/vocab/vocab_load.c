@@ -60,8 +60,9 @@ static int load_choice(const fy_gguf *g, const char *key, const char *names, int
 static int load_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     int kind = 0;
-    const int rc = load_choice(g, KEY "model", "gpt2, llama, t5, rwkv", &kind, e);
-    v->kind = (fy_vocab_kind)kind;
+    const int rc = load_choice(g, KEY "model", "gpt2, llama, t5, rwkv, gemma4", &kind, e);
+    v->by_rank = kind == FY_VOCAB_RWKV + 1;
+    v->kind = v->by_rank ? FY_VOCAB_SPM : (fy_vocab_kind)kind;
     return rc <= 0 ? rc
                    : fy_fail(e, FY_EFORMAT,
                              "%s: no tokenizer in this file (key '" KEY "model' is missing)",
@@ -149,11 +150,12 @@ static int load_special_ids(fy_vocab *v, const fy_gguf *g, bool adds_bos, fy_err
                  [FY_VOCAB_SPM] = {1, 2, 0},
                  [FY_VOCAB_UNIGRAM] = {-1, 1, 2},
                  [FY_VOCAB_RWKV] = {-1, -1, -1}};
+    const fy_vocab_kind kind = v->by_rank ? FY_VOCAB_BPE : v->kind;
     v->add_bos = adds_bos;
     v->add_eos = v->kind == FY_VOCAB_UNIGRAM;
-    if (load_id(v, g, KEY "bos_token_id", usual[v->kind].bos, &v->bos, e) != 0 ||
-        load_id(v, g, KEY "eos_token_id", usual[v->kind].eos, &v->eos, e) != 0 ||
-        load_id(v, g, KEY "unknown_token_id", usual[v->kind].unk, &v->unk, e) != 0 ||
+    if (load_id(v, g, KEY "bos_token_id", usual[kind].bos, &v->bos, e) != 0 ||
+        load_id(v, g, KEY "eos_token_id", usual[kind].eos, &v->eos, e) != 0 ||
+        load_id(v, g, KEY "unknown_token_id", usual[kind].unk, &v->unk, e) != 0 ||
         fy_gguf_get_bool(g, KEY "add_bos_token", &v->add_bos, e) < 0 ||
         fy_gguf_get_bool(g, KEY "add_eos_token", &v->add_eos, e) < 0)
         return -1;
@@ -202,9 +204,8 @@ static int load_merges(fy_vocab *v, const fy_gguf *g, fy_err *e)
     if (fy_gguf_get_array(g, KEY "merges", FY_KV_STRING, &kv, e) < 0)
         return -1;
     if (kv == NULL)
-        return fy_fail(e, FY_EFORMAT,
-                       "%s: key '" KEY "merges' is missing, a gpt2 tokenizer needs it",
-                       fy_gguf_path(g));
+        return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "merges' is missing, a %s tokenizer needs it",
+                       fy_gguf_path(g), v->by_rank ? "gemma4" : "gpt2");
     uint64_t unusable;
     if (fy_merge_table_load(&v->merges, &v->arena, kv, &v->pieces, &unusable, e) != 0)
         return fy_ctx(e, "%s: key '" KEY "merges'", fy_gguf_path(g));
@@ -250,7 +251,7 @@ static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
 
 static int load_space_prefix(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
-    bool add = true;
+    bool add = !v->by_rank;
     int mode = 0;
     if (fy_gguf_get_bool(g, KEY "add_space_prefix", &add, e) < 0 ||
         load_choice(g, FY_KEY_SPACE_PREFIX, "prepend, metaspace, metaspace-first", &mode, e) < 0)
@@ -266,7 +267,7 @@ static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
     const fy_gguf_kv *scores;
     if (per_token_array(v, g, KEY "scores", FY_KV_F32, &scores, e) != 0)
         return -1;
-    if (scores == NULL)
+    if (scores == NULL && !v->by_rank)
         return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "scores' is missing, a %s tokenizer needs it",
                        fy_gguf_path(g), v->kind == FY_VOCAB_SPM ? "llama" : "t5");
     v->score = fy_arena_alloc(&v->arena, v->pieces.n * sizeof *v->score);
@@ -277,7 +278,7 @@ static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
     for (uint32_t i = v->pieces.n; i-- > 0;) {
         if (fy_vocab_poll(i, e) != 0)
             return -1;
-        v->score[i] = (float)fy_gguf_float_at(scores, i);
+        v->score[i] = scores != NULL ? (float)fy_gguf_float_at(scores, i) : 0;
         int b =
             v->type[i] == FY_TOKEN_BYTE ? fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) : -1;
         if (b >= 0)
@@ -296,7 +297,7 @@ static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
         fy_log(FY_LOG_WARN,
                "%s: asks to drop repeated spaces, which ferry keeps: such texts get other ids",
                fy_gguf_path(g));
-    if (load_space_prefix(v, g, e) != 0)
+    if (load_space_prefix(v, g, e) != 0 || (v->by_rank && load_merges(v, g, e) != 0))
         return -1;
     return load_special_ids(v, g, true, e);
 }
@@ -385,18 +386,11 @@ static uint8_t phi3_flags(const fy_vocab *v, int32_t id)
     return eats && !keeps ? FY_ADDED_RSTRIP : 0;
 }
 
-/* How the token stands in a text that is not spelled with U+2581 yet. */
-static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
+/* In words, ChatGLM's own code finds neither of these. */
+static uint8_t chatglm_flags(const fy_vocab *v, int32_t id)
 {
-    fy_span piece = fy_vocab_piece(v, id);
-    *out = piece;
-    if (v->kind != FY_VOCAB_SPM || memmem(piece.ptr, piece.len, FY_BLANK, 3) == NULL)
-        return 0;
-    char *p = fy_arena_alloc(&v->arena, piece.len);
-    if (p == NULL)
-        return fy_nomem(e);
-    *out = (fy_span){p, fy_unspell_blanks(p, piece)};
-    return 0;
+    fy_span p = fy_vocab_piece(v, id);
+    return fy_span_is(p, "sop") || fy_span_is(p, "eop") ? FY_ADDED_SINGLE_WORD : 0;
 }
 
 /* Unigram's user-defined pieces take part in its own search, and RWKV knows no text that is not
@@ -416,7 +410,10 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
     const fy_gguf_kv *flags;
     if (per_token_array(v, g, FY_KEY_ADDED_FLAGS, FY_KV_U8, &flags, e) != 0)
         return -1;
-    bool phi3 = flags == NULL && v->kind == FY_VOCAB_SPM && is_phi3(g);
+    fy_span arch = {"", 0};
+    fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &arch, NULL);
+    const bool foreign = flags == NULL && v->kind == FY_VOCAB_SPM;
+    const bool phi3 = foreign && is_phi3(g), chatglm = foreign && fy_span_is(arch, "chatglm");
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->pieces.n; i++)
         n += is_special(v, i);
@@ -429,14 +426,15 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
             return -1;
         if (!is_special(v, i))
             continue;
-        fy_special s = {.id = (int32_t)i, .always = v->type[i] == FY_TOKEN_USER};
+        fy_special s = {.text = fy_vocab_piece(v, (int32_t)i),
+                        .id = (int32_t)i,
+                        .always = v->type[i] == FY_TOKEN_USER};
         s.flags = flags != NULL ? (uint8_t)fy_gguf_int_at(flags, i)
                   : phi3        ? phi3_flags(v, s.id)
+                  : chatglm     ? chatglm_flags(v, s.id)
                                 : 0;
         if (s.flags & FY_ADDED_MERGED)
             v->mark[i] |= FY_MARK_MERGED;
-        if (written_text(v, s.id, &s.text, e) != 0)
-            return -1;
         /* SentencePiece's normaliser only spells spaces, and tokens are compared before that. */
         fy_specials *set =
             v->kind == FY_VOCAB_BPE && (s.flags & FY_ADDED_NORMALIZED) ? &v->normalized : &v->raw;
@@ -459,7 +457,7 @@ static const char *const eog_keys[] = {
 };
 
 static const char *const eog_texts[] = {
-    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
+    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<turn|>", "<|endoftext|>",
     "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "</s>", "<eos>", "<|return|>",
     "<|call|>", "<end_of_utterance>",
     "<\xEF\xBD\x9C" "end" FY_BLANK "of" FY_BLANK "sentence\xEF\xBD\x9C>",
@@ -527,16 +525,19 @@ static const struct {
 } fim_rows[FY_FIM_COUNT] = {
     [FY_FIM_PRE] = {{"tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id"},
                     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
-                     "<\xEF\xBD\x9C" "fim" FY_BLANK "begin\xEF\xBD\x9C>", "<PRE>",
-                     FY_BLANK "<PRE>", "<|code_prefix|>", "<|prefix|>"}},
+                     "<\xEF\xBD\x9C"
+                     "fim" FY_BLANK "begin\xEF\xBD\x9C>",
+                     "<PRE>", FY_BLANK "<PRE>", "<|code_prefix|>", "<|prefix|>"}},
     [FY_FIM_SUF] = {{"tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id"},
                     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
-                     "<\xEF\xBD\x9C" "fim" FY_BLANK "hole\xEF\xBD\x9C>", "<SUF>",
-                     FY_BLANK "<SUF>", "<|code_suffix|>", "<|suffix|>"}},
+                     "<\xEF\xBD\x9C"
+                     "fim" FY_BLANK "hole\xEF\xBD\x9C>",
+                     "<SUF>", FY_BLANK "<SUF>", "<|code_suffix|>", "<|suffix|>"}},
     [FY_FIM_MID] = {{"tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id"},
                     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
-                     "<\xEF\xBD\x9C" "fim" FY_BLANK "end\xEF\xBD\x9C>", "<MID>",
-                     FY_BLANK "<MID>", "<|code_middle|>", "<|middle|>"}},
+                     "<\xEF\xBD\x9C"
+                     "fim" FY_BLANK "end\xEF\xBD\x9C>",
+                     "<MID>", FY_BLANK "<MID>", "<|code_middle|>", "<|middle|>"}},
     [FY_FIM_REP] = {{"tokenizer.ggml.fim_rep_token_id"},
                     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     [FY_FIM_SEP] = {{"tokenizer.ggml.fim_sep_token_id"}, {"<|file_sep|>"}},
@@ -545,8 +546,8 @@ static const struct {
 /* An ordinary entry "<PRE>" is HTML; one that begins with a blank is CodeLlama's. */
 static bool is_mark(const fy_vocab *v, int32_t id, const char *text)
 {
-    return id >= 0 && (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER ||
-                       text[0] != '<');
+    return id >= 0 &&
+           (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER || text[0] != '<');
 }
 
 static int find_fim(fy_vocab *v, const fy_gguf *g, fy_err *e)
@@ -576,8 +577,8 @@ fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)
         return NULL;
     }
     if (load_kind(v, g, e) != 0 || load_pieces(v, g, e) != 0 || load_types(v, g, e) != 0 ||
-        loaders[v->kind](v, g, e) != 0 || load_specials(v, g, e) != 0 || mark_tokens(v, g, e) != 0 ||
-        find_fim(v, g, e) != 0)
+        loaders[v->kind](v, g, e) != 0 || load_specials(v, g, e) != 0 ||
+        mark_tokens(v, g, e) != 0 || find_fim(v, g, e) != 0)
         goto fail;
     return v;
 fail:

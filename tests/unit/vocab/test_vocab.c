@@ -65,6 +65,88 @@ static fy_vocab *spm(bool bytes, const char *prefix_mode)
     return v;
 }
 
+/* As Gemma 4's files have it: SentencePiece's spelling, ranked merges, no scores. */
+static fy_vocab *gemma4(bool merges, fy_err *e)
+{
+    const fy_span token[] = {FY_SPAN("<unk>"),
+                             FY_SPAN("<bos>"),
+                             FY_SPAN(FY_BLANK),
+                             FY_SPAN("a"),
+                             FY_SPAN("b"),
+                             FY_SPAN("ab"),
+                             FY_SPAN("ba"),
+                             FY_SPAN(FY_BLANK "a"),
+                             FY_SPAN("<turn|>"),
+                             FY_SPAN("<0x63>"),
+                             FY_SPAN(FY_BLANK FY_BLANK)};
+    static const int32_t type[] = {2, 3, 1, 1, 1, 1, 1, 1, 3, 6, 4};
+    const fy_span merge[] = {FY_SPAN("b a"), FY_SPAN("a b"), FY_SPAN(FY_BLANK " a")};
+    small_vocab b = {0};
+    small_str(&b, "tokenizer.ggml.model", "gemma4");
+    small_strings(&b, "tokenizer.ggml.tokens", token, sizeof token / sizeof token[0]);
+    small_types(&b, type, sizeof type / sizeof type[0]);
+    if (merges)
+        small_strings(&b, "tokenizer.ggml.merges", merge, sizeof merge / sizeof merge[0]);
+    small_id(&b, "tokenizer.ggml.bos_token_id", 1);
+    return small_vocab_load(&b, e);
+}
+
+static void gemma4_spells_like_sentencepiece_and_merges_by_rank(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_vocab *v = gemma4(true, &e);
+    assert_non_null(v);
+    assert_ids(v, "aba", PLAIN, "3 6"); /* "b a" comes first */
+    assert_ids(v, " ab", PLAIN, "2 5"); /* "a b" comes before the blank's */
+    assert_ids(v, " a", ADD, "1 7");
+    assert_ids(v, "c", PLAIN, "9");
+    assert_ids(v, "<turn|>", PARSE, "8");
+    assert_true(fy_vocab_is_eog(v, 8));
+    int32_t ids[] = {7, 9, 4};
+    assert_decodes(v, ids, 3, false, FY_SPAN(" acb"));
+    fy_vocab_free(v);
+    assert_null(gemma4(false, &e));
+    assert_non_null(strstr(e.msg, "merges' is missing, a gemma4 tokenizer needs it"));
+}
+
+/* A user-defined token stands in a text as it is written: U+2581 there is not a space. */
+static void a_literal_blank_of_a_user_defined_token_is_itself(void **state)
+{
+    (void)state;
+    fy_vocab *v = gemma4(true, NULL);
+    assert_non_null(v);
+    assert_ids(v, FY_BLANK FY_BLANK "a", PLAIN, "10 3");
+    assert_ids(v, "  a", PLAIN, "2 7");
+    fy_vocab_free(v);
+}
+
+/* "sop" and "eop" are control tokens of ChatGLM, and parts of words. */
+static void words_hold_no_special_words_of_chatglm(void **state)
+{
+    (void)state;
+    for (int chatglm = 0; chatglm < 2; chatglm++) {
+        small_vocab b = {0};
+        const fy_span token[] = {FY_SPAN("<unk>"), FY_SPAN("p"),      FY_SPAN("e"),
+                                 FY_SPAN("o"),     FY_SPAN("l"),      FY_SPAN("eop"),
+                                 FY_SPAN("sop"),   FY_SPAN("[gMASK]")};
+        static const int32_t type[] = {2, 1, 1, 1, 1, 3, 3, 3};
+        static const float score[8];
+        small_str(&b, "general.architecture", chatglm ? "chatglm" : "llama");
+        small_str(&b, "tokenizer.ggml.model", "llama");
+        small_strings(&b, "tokenizer.ggml.tokens", token, 8);
+        small_types(&b, type, 8);
+        small_array(&b, "tokenizer.ggml.scores", FY_KV_F32, 8);
+        small_put(&b.keys, score, sizeof score);
+        small_bool(&b, "tokenizer.ggml.add_space_prefix", false);
+        fy_vocab *v = small_vocab_load(&b, NULL);
+        assert_non_null(v);
+        assert_ids(v, "people", PARSE, chatglm ? "1 2 3 1 4 2" : "1 5 4 2");
+        assert_ids(v, "[gMASK]sop", PARSE, "7 6");
+        fy_vocab_free(v);
+    }
+}
+
 static void byte_level_merges_go_by_rank_then_by_place(void **state)
 {
     (void)state;
@@ -706,6 +788,9 @@ int main(void)
         cmocka_unit_test(a_run_of_combining_marks_takes_little_time),
         cmocka_unit_test(a_broken_vocabulary_is_refused_with_the_key_by_name),
         cmocka_unit_test(a_missing_pre_is_known_by_the_architecture),
+        cmocka_unit_test(gemma4_spells_like_sentencepiece_and_merges_by_rank),
+        cmocka_unit_test(a_literal_blank_of_a_user_defined_token_is_itself),
+        cmocka_unit_test(words_hold_no_special_words_of_chatglm),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_the_ids_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
