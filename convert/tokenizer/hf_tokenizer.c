@@ -275,6 +275,38 @@ static void spm_prefix_of_config(fy_hf_tokenizer *t)
         !t->pretok.space_prefix && class != NULL && strcmp(class, "InternLM2Tokenizer") == 0;
 }
 
+/* Runs of U+2581 merge in the order of tokenizer.json, if it is there. */
+static int rank_blank_runs(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_token_table *tokens = &t->tokens;
+    const float top = (float)tokens->n;
+    fy_merges m;
+    fy_str text = {0};
+    uint32_t n = 0, id;
+    int rc = fy_added_tokens_unescape(tokens, e);
+    for (uint32_t i = 0; i < tokens->n; i++)
+        n += tokens->rows[i].merged;
+    if (rc != 0 || n == 0 || !t->has_json)
+        return rc;
+    if (fy_merges_open(&m, &t->merges, e) != 0)
+        return -1;
+    for (uint32_t found = 0; found < n && (rc = fy_merges_next(&m, e)) == 1;) {
+        if (!fy_span_begins(m.left, BLANK) || !fy_span_begins(m.right, BLANK))
+            continue;
+        fy_str_clear(&text);
+        fy_str_add(&text, m.left.ptr, m.left.len);
+        fy_str_add(&text, m.right.ptr, m.right.len);
+        if (!fy_token_table_find(tokens, (fy_span){text.ptr, text.len}, &id) ||
+            !tokens->rows[id].merged || tokens->rows[id].score > top)
+            continue;
+        tokens->rows[id].score = top + (float)(n - found++);
+    }
+    fy_merges_close(&m);
+    rc = text.oom ? fy_nomem(e) : rc < 0 ? -1 : 0;
+    fy_str_release(&text);
+    return rc;
+}
+
 /* tokenizer.model has the real scores and types: it is preferred to what can be
  * reconstructed from tokenizer.json. */
 static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
@@ -293,7 +325,7 @@ static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
         t->charsmap = t->spm.charsmap;
         t->trims = t->spm.remove_extra_whitespaces;
         /* A Unigram finds its own user-defined pieces, as they are written. */
-        return t->pretok.kind == FY_TOKENIZER_UNIGRAM ? 0 : fy_added_tokens_unescape(&t->tokens, e);
+        return t->pretok.kind == FY_TOKENIZER_UNIGRAM ? 0 : rank_blank_runs(t, e);
     }
     fy_token_table_release(&table);
     if (rc == 0)
@@ -362,8 +394,8 @@ static int byte_level_of_class(fy_hf_tokenizer *t, fy_merge_source merges, fy_er
                        "key for in a byte-level BPE",
                        t->dir);
     if (fy_pretok_of_class(string_of(c, "tokenizer_class"),
-                           string_of(t->config.model, "model_type"), t->force_pre, &t->pretok,
-                           e) != 0)
+                           string_of(t->config.model, "model_type"), t->force_pre, &t->tokens,
+                           &t->pretok, e) != 0)
         return fy_ctx(e, "%s", t->dir);
     t->merges = merges;
     return fy_tokenizer_config_added_named(&t->config, &t->tokens, &t->added, e);
@@ -384,25 +416,41 @@ static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
     return byte_level_of_class(t, lines, e);
 }
 
-/* Ranks alone do not define how words are cut. They are those of Llama 3 if Meta's params.json is
- * next to them or --pre names Llama 3's rules. */
+static bool is_forced(const fy_hf_tokenizer *t, const char *pre)
+{
+    return t->force_pre != NULL && strcmp(t->force_pre, pre) == 0;
+}
+
+/* Ranks alone do not define how words are cut. They are those of Llama 3 or 4 if Meta's params.json
+ * is next to them or --pre names Llama's rules. */
 static bool is_meta(const fy_hf_tokenizer *t)
 {
-    if (t->config.tokenizer != NULL)
-        return false;
-    return t->config.params != NULL ||
-           (t->force_pre != NULL && strcmp(t->force_pre, "llama-bpe") == 0);
+    return t->config.tokenizer == NULL &&
+           (t->config.params != NULL || is_forced(t, "llama-bpe") || is_forced(t, "llama4"));
+}
+
+/* Of the two, Llama 4 has the larger vocabulary, and experts. */
+static bool is_meta_llama4(const fy_hf_tokenizer *t)
+{
+    enum { LLAMA4_RANKS = 200000 };
+    return t->force_pre != NULL
+               ? is_forced(t, "llama4")
+               : t->tokens.n >= LLAMA4_RANKS || json_object_get(t->config.params, "moe_args");
 }
 
 static int read_meta(fy_hf_tokenizer *t, fy_merge_source merges, fy_err *e)
 {
     const double n_rows = json_number_value(json_object_get(t->config.params, "vocab_size"));
+    const uint64_t rows = n_rows > 0 && n_rows < FY_TOKENS_MAX ? (uint64_t)n_rows : 0;
+    const bool llama4 = is_meta_llama4(t);
     t->pretok = (fy_pretok){.kind = FY_TOKENIZER_BPE,
-                            .pre = t->force_pre != NULL ? t->force_pre : "llama-bpe"};
+                            .pre = t->force_pre != NULL ? t->force_pre
+                                   : llama4             ? "llama4"
+                                                        : "llama-bpe"};
     t->merges = merges;
     t->is_meta = true;
-    if (fy_meta_tokens_add(&t->tokens, n_rows > 0 && n_rows < FY_TOKENS_MAX ? (uint64_t)n_rows : 0,
-                           e) != 0)
+    if (llama4 ? fy_llama4_tokens_add(&t->tokens, e) != 0
+               : fy_meta_tokens_add(&t->tokens, rows, e) != 0)
         return in_file(t, "tokenizer.model", e);
     return 0;
 }
@@ -422,18 +470,21 @@ static int read_rwkv(fy_hf_tokenizer *t, fy_err *e)
     return rc;
 }
 
-/* 1: tokenizer.model is not a rank file, or is absent. */
+/* 1: there is none: tokenizer.model may be something else. */
 static int read_rank_file(fy_hf_tokenizer *t, fy_err *e)
 {
     fy_map m = {0};
-    int rc = map_file(t, "tokenizer.model", &m, e);
+    const char *name = "tokenizer.model";
+    int rc = map_file(t, name, &m, e);
+    if (rc == 1)
+        rc = map_file(t, name = "tiktoken.model", &m, e);
     if (rc != 0)
         return rc;
     rc = 1;
     if (fy_rank_file_is(m.data, m.size)) {
         rc = fy_rank_file_parse(m.data, m.size, &t->tokens, &t->merge_lines, e);
         if (rc != 0)
-            in_file(t, "tokenizer.model", e);
+            in_file(t, name, e);
     }
     fy_map_close(&m);
     if (rc != 0)
@@ -450,7 +501,6 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
     } others[] = {{"vocab.json", "a vocab.json without merges.txt"},
                   {"tekken.json", "a tekken.json without tokenizer.json"},
                   {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
-                  {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
                   {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
                   {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -462,8 +512,8 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
         if (there)
             return fy_fail(e, FY_EUNSUPPORTED,
                            "%s: only %s; supported are tokenizer.json (BPE, Unigram), "
-                           "tokenizer.model (SentencePiece, or ranks of tiktoken), vocab.json with "
-                           "merges.txt and " FY_RWKV_VOCAB_NAME,
+                           "tokenizer.model (SentencePiece), ranks of tiktoken (tokenizer.model, "
+                           "tiktoken.model), vocab.json with merges.txt and " FY_RWKV_VOCAB_NAME,
                            t->dir, others[i].what);
     }
     return fy_fail(
@@ -492,7 +542,7 @@ static int read_vocabulary(fy_hf_tokenizer *t, fy_err *e)
 }
 
 /* Tokens after the vocabulary that only the code of ChatGLM's class lists, for ids that no file
- * fills. */
+ * fills. Its code finds none of them in a text: "people" holds no "eop". */
 static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
 {
     static const char *const texts[] = {"[MASK]",   "[gMASK]",       "[sMASK]",
@@ -507,14 +557,36 @@ static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
     for (uint32_t i = 0; i < sizeof texts / sizeof *texts && rc == 0; i++) {
         uint32_t id = first + i, other;
         fy_span text = fy_span_of(texts[i]);
+        const uint8_t flags = texts[i][0] >= 'a' ? FY_ADDED_SINGLE_WORD : 0;
         bool hole = id >= t->tokens.n || t->tokens.rows[id].type == FY_TOKEN_UNDEFINED;
         if (hole && !fy_token_table_find(&t->tokens, text, &other))
-            rc = fy_added_tokens_push(&missing, id, text, true, 0, e);
+            rc = fy_added_tokens_push(&missing, id, text, true, flags, e);
     }
     if (rc == 0)
         rc = fy_added_tokens_apply(&missing, true, &t->tokens, e);
     fy_added_tokens_release(&missing);
     return rc;
+}
+
+/* Kimi's class has 256 special tokens after the ranks; tokenizer_config.json names some. */
+static int add_kimi_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
+{
+    const char *class = string_of(t->config.tokenizer, "tokenizer_class");
+    if (t->merge_lines.len == 0 || class == NULL || strcmp(class, "TikTokenTokenizer") != 0)
+        return 0;
+    for (uint32_t id = first; id < first + FY_META_TOKENS; id++) {
+        char text[40];
+        if (id < t->tokens.n && t->tokens.rows[id].type != FY_TOKEN_UNDEFINED) {
+            t->tokens.rows[id].type = FY_TOKEN_CONTROL;
+            continue;
+        }
+        snprintf(text, sizeof text, "<|reserved_token_%u|>", (unsigned)id);
+        if (fy_token_table_put(&t->tokens, id, fy_span_of(text), true, e) != 0)
+            return -1;
+        t->tokens.rows[id].type = FY_TOKEN_CONTROL;
+        t->tokens.rows[id].added = true;
+    }
+    return 0;
 }
 
 /* By this name, readers of GGUF add no BOS to a GLM. Words are cut as in dbrx. */
@@ -524,6 +596,17 @@ static void name_glm(fy_hf_tokenizer *t)
     if (t->force_pre == NULL && t->pretok.pre != NULL && strcmp(t->pretok.pre, "dbrx") == 0 &&
         fy_token_table_find(&t->tokens, FY_SPAN("[gMASK]"), &id))
         t->pretok.pre = "chatglm-bpe";
+}
+
+/* Readers know Gemma 4's vocabulary by a name of its own, with its merges. */
+static void name_gemma4(fy_hf_tokenizer *t)
+{
+    const char *type = string_of(t->config.model, "model_type");
+    if (t->pretok.kind != FY_TOKENIZER_SPM || t->has_model || type == NULL ||
+        !fy_span_begins(fy_span_of(type), "gemma4"))
+        return;
+    t->pretok.by_rank = true;
+    t->pretok.pre = NULL;
 }
 
 /* Which of a directory's files one file stands for. */
@@ -594,9 +677,10 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
     uint32_t n_own = t->tokens.n;
     if (fy_tokenizer_config_added(&t->config, &t->added, e) != 0 ||
         fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0 ||
-        add_chatglm_tokens(t, n_own, e) != 0)
+        add_chatglm_tokens(t, n_own, e) != 0 || add_kimi_tokens(t, n_own, e) != 0)
         return fy_ctx(e, "%s", t->dir);
     name_glm(t);
+    name_gemma4(t);
     fy_special_ids_find(t, &t->special);
     return 0;
 }

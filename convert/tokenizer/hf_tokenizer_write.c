@@ -168,12 +168,13 @@ static int write_vocabulary(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer
                                          [FY_TOKENIZER_UNIGRAM] = "t5",
                                          [FY_TOKENIZER_RWKV] = "rwkv"};
     const fy_tokenizer_kind kind = t->pretok.kind;
-    if (fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of(models[kind]), e) != 0 ||
+    const char *model = t->pretok.by_rank ? "gemma4" : models[kind];
+    if (fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of(model), e) != 0 ||
         (t->pretok.pre != NULL &&
          fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0) ||
         write_texts(t, n, w, e) != 0 || write_columns(t, n, w, e) != 0)
         return -1;
-    return kind == FY_TOKENIZER_BPE ? write_merges(t, w, e) : 0;
+    return kind == FY_TOKENIZER_BPE || t->pretok.by_rank ? write_merges(t, w, e) : 0;
 }
 
 /* --- the rest --- */
@@ -221,10 +222,13 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     if ((p->nfc || (p->pre != NULL && strcmp(p->pre, "qwen2") == 0)) &&
         fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)
         return -1;
-    const fy_pretok_rule *rule =
-        t->has_json && p->kind == FY_TOKENIZER_BPE ? fy_pretok_find_rule(fy_span_of(p->pre)) : NULL;
-    if (rule != NULL && rule->ignore_merges != t->json.ignore_merges &&
-        fy_gguf_add_bool(w, FY_KEY_IGNORE_MERGES, t->json.ignore_merges, e) != 0)
+    /* tiktoken merges no word that is a token. */
+    const bool ranks = t->merge_lines.len > 0, whole = ranks || t->json.ignore_merges;
+    const fy_pretok_rule *rule = (t->has_json || ranks) && p->kind == FY_TOKENIZER_BPE
+                                     ? fy_pretok_find_rule(fy_span_of(p->pre))
+                                     : NULL;
+    if (rule != NULL && rule->ignore_merges != whole &&
+        fy_gguf_add_bool(w, FY_KEY_IGNORE_MERGES, whole, e) != 0)
         return -1;
     if (p->strips_space && fy_gguf_add_bool(w, FY_KEY_STRIPS_SPACE, true, e) != 0)
         return -1;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/opts.h"
 #include "convert/tokenizer/vocab_files.h"
 #include "model/vocab/pretok.h"
 
@@ -125,9 +126,17 @@ static const struct {
 #define POSSESSIVE(DIGITS)                                                             \
     FOLDED "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|" DIGITS "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*" \
            "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+/* Kimi's, whose classes are differences of two. */
+#define KIMI_LARGE "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_END   "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
 static const struct {
     const char *spelling, *pre;
 } spellings[] = {
+    {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_LARGE "*" KIMI_SMALL "+" KIMI_END
+     "[^\\r\\n\\p{L}\\p{N}]?" KIMI_LARGE "+" KIMI_SMALL "*" KIMI_END
+     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     "kimi-k2"},
     {POSSESSIVE("\\p{N}{1,3}"), "dbrx"},
     {POSSESSIVE("\\p{N}"), "qwen2"},
     {" ?[^(\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C])]"
@@ -361,6 +370,7 @@ static void cut(fy_str *s, size_t at)
 static int fail_unknown(const fy_steps *norm, const fy_steps *pre, bool byte_fallback, fy_err *e)
 {
     fy_str shown = {0}, what = {0};
+    const char *nearest = NULL;
     show_steps("normalizer:", norm, &shown);
     show_steps("; pre_tokenizer:", pre, &shown);
     if (byte_fallback)
@@ -370,13 +380,28 @@ static int fail_unknown(const fy_steps *norm, const fy_steps *pre, bool byte_fal
         fy_str_puts(&what, "known normalizers are none, NFC and, with byte_fallback, "
                            "SentencePiece's");
     else
-        fy_pretok_probe(pre, &what);
+        nearest = fy_pretok_probe(pre, &what);
     cut(&what, DIFFERENCE_BYTES);
-    fy_fail(e, FY_EUNSUPPORTED, "unknown tokenizer structure (%s); %s; --pre NAME forces one",
-            fy_str_z(&shown), fy_str_z(&what));
+    fy_fail(e, FY_EUNSUPPORTED, "unknown tokenizer structure (%s); %s; --pre %s forces %s",
+            fy_str_z(&shown), fy_str_z(&what), nearest != NULL ? nearest : "NAME",
+            nearest != NULL ? "it" : "one");
     fy_str_release(&shown);
     fy_str_release(&what);
     return -1;
+}
+
+static void warn_unknown(const char *force)
+{
+    const char *names[64];
+    size_t n = 0;
+    if (force == NULL || fy_pretok_find_rule(fy_span_of(force)) != NULL)
+        return;
+    for (; n < fy_pretok_n_rules && n < sizeof names / sizeof *names; n++)
+        names[n] = fy_pretok_rules[n].name;
+    const char *near = fy_nearest(force, names, n);
+    fy_log(FY_LOG_WARN,
+           "ferry does not know the pre-tokenizer '%s' and will not read this file%s%s", force,
+           near != NULL ? "; the nearest name is " : "", near != NULL ? near : "");
 }
 
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e)
@@ -411,11 +436,9 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
     if (force != NULL && r.pre != NULL && strcmp(force, r.pre) != 0)
         fy_log(FY_LOG_WARN, "the pre-tokenizer looks like %s; %s is written as asked", r.pre,
                force);
-    if (force != NULL && fy_pretok_find_rule(fy_span_of(force)) == NULL)
-        fy_log(FY_LOG_WARN,
-               "ferry does not know the pre-tokenizer '%s' and will not read this file", force);
     if (force != NULL)
         r.pre = force;
+    warn_unknown(force);
     *out = r;
     return 0;
 }
@@ -423,19 +446,32 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
 /* --- without tokenizer.json --- */
 
 int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
-                       fy_pretok *out, fy_err *e)
+                       const fy_token_table *tokens, fy_pretok *out, fy_err *e)
 {
     static const struct {
         const char *name, *pre; /* a class, which may also end in "Fast", or a model_type */
     } rows[] = {
-        {"GPT2Tokenizer", "gpt-2"},  {"CodeGenTokenizer", "gpt-2"},
-        {"Qwen2Tokenizer", "qwen2"}, {"ChatGLM4Tokenizer", "chatglm-bpe"},
-        {"gpt2", "gpt-2"},           {"opt", "gpt-2"},
-        {"codegen", "gpt-2"},        {"phi", "gpt-2"},
-        {"gpt_neo", "gpt-2"},        {"gptj", "gpt-2"},
-        {"qwen2", "qwen2"},          {"qwen2_moe", "qwen2"},
-        {"qwen3", "qwen2"},          {"qwen3_moe", "qwen2"},
+        {"GPT2Tokenizer", "gpt-2"},
+        {"CodeGenTokenizer", "gpt-2"},
+        {"Qwen2Tokenizer", "qwen2"},
+        {"ChatGLM4Tokenizer", "chatglm-bpe"},
+        {"gpt2", "gpt-2"},
+        {"opt", "gpt-2"},
+        {"codegen", "gpt-2"},
+        {"phi", "gpt-2"},
+        {"gpt_neo", "gpt-2"},
+        {"gptj", "gpt-2"},
+        {"qwen2", "qwen2"},
+        {"qwen2_moe", "qwen2"},
+        {"qwen3", "qwen2"},
+        {"qwen3_moe", "qwen2"},
+        {"TikTokenTokenizer", "kimi-k2"},
+        {"llama4", "llama4"},
     };
+    /* These say nothing. */
+    if (tokenizer_class != NULL && (strcmp(tokenizer_class, "PreTrainedTokenizerFast") == 0 ||
+                                    strcmp(tokenizer_class, "TokenizersBackend") == 0))
+        tokenizer_class = NULL;
     fy_span name = fy_span_of(tokenizer_class != NULL ? tokenizer_class
                               : model_type != NULL    ? model_type
                                                       : "");
@@ -450,15 +486,22 @@ int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, cons
     out->nfc = out->pre != NULL && strcmp(out->pre, "qwen2") == 0;
     if (force != NULL)
         out->pre = force;
+    warn_unknown(force);
     if (out->pre != NULL)
         return 0;
     char q[FY_QUOTE_BYTES];
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "a vocabulary without tokenizer.json does not define how words are cut, and %s "
-                   "'%s' is not one of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
-                   "ChatGLM4Tokenizer; download tokenizer.json, or --pre NAME forces one",
-                   tokenizer_class != NULL ? "tokenizer_class" : "model_type",
-                   fy_quote(q, sizeof q, name));
+    fy_str fit = {0};
+    if (tokens != NULL)
+        fy_pretok_fit(tokens, &fit);
+    fy_fail(e, FY_EUNSUPPORTED,
+            "a vocabulary without tokenizer.json does not define how words are cut, and %s "
+            "'%s' is not one of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
+            "ChatGLM4Tokenizer, TikTokenTokenizer; download tokenizer.json, or --pre NAME "
+            "forces one%s",
+            tokenizer_class != NULL ? "tokenizer_class" : "model_type", fy_quote(q, sizeof q, name),
+            fy_str_z(&fit));
+    fy_str_release(&fit);
+    return -1;
 }
 
 /* --- Unigram --- */

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "convert/tokenizer/token_table.h"
 
 enum { FY_STEPS_MAX = 15 };
 
@@ -37,6 +38,7 @@ typedef enum {
 typedef struct {
     fy_tokenizer_kind kind;
     const char *pre;        /* tokenizer.ggml.pre; static, or the caller's `force` */
+    bool by_rank;           /* SPM: merges have ranks, as "gemma4" writes them */
     bool nfc;               /* text is brought to NFC first */
     bool space_prefix;      /* SPM: a space goes before the text ... */
     const char *space_mode; /* ... when (value of FY_KEY_SPACE_PREFIX, static); NULL: before every
@@ -59,7 +61,7 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
  * but the class of transformers does. tokenizer_class of tokenizer_config.json, else model_type
  * of config.json; NULL: not stated. */
 int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
-                       fy_pretok *out, fy_err *e);
+                       const fy_token_table *tokens, fy_pretok *out, fy_err *e);
 
 /* What the normalizer and pre_tokenizer of a Unigram tokenizer.json mean: the steps that
  * transformers makes of a SentencePiece model, distinguished by their structure. */
@@ -76,8 +78,11 @@ typedef struct {
 int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_unigram_steps *out,
                      fy_err *e);
 
-/* Appends one sentence about an unknown pre_tokenizer: the known type that cuts a probe text most
- * alike and the first difference, or why the steps cannot be tried (pretok_probe.c). */
-void fy_pretok_probe(const fy_steps *pre, fy_str *out);
+/* Appends one sentence about an unknown pre_tokenizer: the known types that cut a probe text most
+ * alike and the first difference, or why the steps cannot be tried (pretok_probe.c). The nearest
+ * type; NULL: not tried. */
+const char *fy_pretok_probe(const fy_steps *pre, fy_str *out);
+/* Appends the known types that cut the fewest tokens of a byte-level vocabulary. */
+void fy_pretok_fit(const fy_token_table *t, fy_str *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* Helps with an unknown pre_tokenizer: cuts a probe text with its steps and with every known type,
- * and reports the nearest type and the first difference. The expressions come from a file, so they
+ * and reports the nearest types and the first difference; without steps, the types that the
+ * vocabulary could have been trained with. The expressions come from a file, so they
  * run with bounds on their size and their work (fy_pretok_of_file). */
 #include "convert/tokenizer/pretok_match.h"
 
@@ -7,6 +8,7 @@
 
 #include "base/str.h"
 #include "model/vocab/pretok.h"
+#include "model/vocab/vocab.h"
 
 /* What distinguishes the known types comes first, because the first difference is shown. */
 static const char probe[] =
@@ -283,13 +285,13 @@ static void put_words(const words *w, size_t begin, size_t end, fy_str *out)
         fy_str_puts(out, "nothing");
 }
 
+/* " x" -> "x" where the two first differ. */
 static void put_difference(const words *mine, const uint8_t *a, const words *known,
-                           const uint8_t *b, const char *name, fy_str *out)
+                           const uint8_t *b, fy_str *out)
 {
     size_t at = 0;
     while (at < PROBE_BYTES && a[at] == b[at])
         at++;
-    fy_str_printf(out, "nearest is %s", name);
     if (at == PROBE_BYTES) {
         fy_str_puts(out, ", which cuts the probe text alike, but has other steps");
         return;
@@ -308,31 +310,121 @@ static void put_difference(const words *mine, const uint8_t *a, const words *kno
     put_words(known, begin, end, out);
 }
 
-void fy_pretok_probe(const fy_steps *pre, fy_str *out)
+/* A known type and how far it is from what is looked for. */
+typedef struct {
+    const fy_pretok_rule *rule; /* NULL: none yet */
+    size_t far;
+    words cuts;
+    uint8_t mark[PROBE_BYTES];
+} candidate;
+
+/* Keeps the two nearest that cut the probe text differently; of equally near ones the first, or the
+ * one that cuts it in more words. */
+static void keep_nearest(candidate best[2], const candidate *c, bool more_words)
 {
-    words mine, known, best = {.n = 0};
-    uint8_t a[PROBE_BYTES], b[PROBE_BYTES], best_mark[PROBE_BYTES];
-    size_t nearest = 0, least = SIZE_MAX;
+    for (int i = 0; i < 2; i++) {
+        const bool nearer = best[i].rule == NULL || c->far < best[i].far ||
+                            (more_words && c->far == best[i].far && c->cuts.n > best[i].cuts.n);
+        if (!nearer && memcmp(best[i].mark, c->mark, sizeof c->mark) == 0)
+            return;
+        if (!nearer)
+            continue;
+        if (i == 0 && best[0].rule != NULL && memcmp(best[0].mark, c->mark, sizeof c->mark) != 0)
+            best[1] = best[0];
+        best[i] = *c;
+        return;
+    }
+}
+
+const char *fy_pretok_probe(const fy_steps *pre, fy_str *out)
+{
+    words mine;
+    uint8_t a[PROBE_BYTES];
+    candidate c, best[2] = {{.rule = NULL}, {.rule = NULL}};
     fy_err e = {0};
     int rc = apply_all(pre, &mine, &e);
     if (rc == 0)
         mark_words(&mine, a);
     for (size_t i = 0; rc == 0 && i < fy_pretok_n_rules; i++) {
-        if ((rc = apply_rule(&fy_pretok_rules[i], &known, &e)) != 0)
+        c.rule = &fy_pretok_rules[i];
+        if ((rc = apply_rule(c.rule, &c.cuts, &e)) != 0)
             break;
-        mark_words(&known, b);
-        size_t n = count_differences(a, b);
-        if (n < least) {
-            least = n;
-            nearest = i;
-            best = known;
-            memcpy(best_mark, b, sizeof b);
-        }
+        mark_words(&c.cuts, c.mark);
+        c.far = count_differences(a, c.mark);
+        keep_nearest(best, &c, false);
     }
     if (rc == 0) {
-        put_difference(&mine, a, &best, best_mark, fy_pretok_rules[nearest].name, out);
-        return;
+        fy_str_printf(out, "nearest is %s, then %s", best[0].rule->name, best[1].rule->name);
+        put_difference(&mine, a, &best[0].cuts, best[0].mark, out);
+        return best[0].rule->name;
     }
     fy_str_printf(out, "it cannot be tried (%s); known: ", e.msg);
     fy_pretok_list(out);
+    return NULL;
+}
+
+/* --- by the vocabulary --- */
+
+/* The bytes that a token of a byte-level vocabulary spells. False: not text. */
+static bool unspell(fy_span token, fy_str *out)
+{
+    fy_str_clear(out);
+    for (size_t i = 0; i < token.len;) {
+        char c[3];
+        size_t len = 0, b = 0;
+        for (; b < 256; b++) {
+            fy_bpe_spell_byte((uint8_t)b, c, &len);
+            if (fy_span_begins((fy_span){token.ptr + i, token.len - i}, c))
+                break;
+        }
+        if (b == 256)
+            return false;
+        fy_str_putc(out, (char)b);
+        i += len;
+    }
+    return !out->oom && fy_utf8_valid(out->ptr, out->len);
+}
+
+static int count_word(void *ctx, fy_span s, fy_err *e)
+{
+    (void)s;
+    (void)e;
+    ++*(size_t *)ctx;
+    return 0;
+}
+
+enum { TRIED = 4096 }; /* tokens */
+
+/* Tokens that the rule cuts, which training with it would not have made. */
+static int count_cut_tokens(const fy_pretok_rule *rule, const fy_token_table *t, size_t *n,
+                            fy_err *e)
+{
+    fy_str text = {0};
+    fy_pretok_code *code = fy_pretok_new(rule, e);
+    int rc = code == NULL ? -1 : 0;
+    *n = 0;
+    for (uint32_t i = 0; rc == 0 && i < t->n; i += t->n / TRIED + 1) {
+        size_t pieces = 0;
+        if (t->rows[i].type != FY_TOKEN_NORMAL || !unspell(t->rows[i].text, &text))
+            continue;
+        rc = fy_pretok_split(code, (fy_span){text.ptr, text.len}, count_word, &pieces, e);
+        *n += pieces > 1;
+    }
+    fy_pretok_free(code);
+    fy_str_release(&text);
+    return rc;
+}
+
+void fy_pretok_fit(const fy_token_table *t, fy_str *out)
+{
+    candidate c, best[2] = {{.rule = NULL}, {.rule = NULL}};
+    for (size_t i = 0; i < fy_pretok_n_rules; i++) {
+        c.rule = &fy_pretok_rules[i];
+        if (apply_rule(c.rule, &c.cuts, NULL) != 0 ||
+            count_cut_tokens(c.rule, t, &c.far, NULL) != 0)
+            return;
+        mark_words(&c.cuts, c.mark);
+        keep_nearest(best, &c, true);
+    }
+    fy_str_printf(out, "; the tokens fit %s best, then %s", best[0].rule->name, best[1].rule->name);
 }

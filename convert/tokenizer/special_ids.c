@@ -30,9 +30,11 @@ static const struct {
  * readers pick any of them when there are several. */
 static const char *const eot_texts[] = {
     "<|eot_id|>",
+    "<|eot|>",
     "<|im_end|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
     "<|endoftext|>",
     "<|end_of_text|>",
     "<EOT>",
@@ -266,6 +268,8 @@ void fy_special_ids_find(const fy_hf_tokenizer *t, fy_special_ids *out)
         out->id[FY_SPECIAL_EOT] = id_of_text(&t->tokens, fy_span_of(eot_texts[i]));
     out->id[FY_SPECIAL_EOM] =
         id_of_text(&t->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
+    if (t->is_meta && out->id[FY_SPECIAL_EOM] < 0)
+        out->id[FY_SPECIAL_EOM] = id_of_text(&t->tokens, FY_SPAN("<|eom|>"));
     find_additions(t, out);
     push_eos(out, out->id[FY_SPECIAL_EOS]);
     if (t->is_meta) { /* stop_tokens of its code */

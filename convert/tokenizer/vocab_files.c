@@ -439,6 +439,61 @@ int fy_meta_tokens_add(fy_token_table *t, uint64_t n_rows, fy_err *e)
     return 0;
 }
 
+/* A name, or numbers first to first + count - 1 of reserved ones. Source: meta-llama/llama-models,
+ * models/llama4/tokenizer.py. */
+static const struct {
+    const char *name;
+    uint16_t first, count;
+} llama4_tokens[] = {
+    {"begin_of_text", 0, 0},
+    {"end_of_text", 0, 0},
+    {"fim_prefix", 0, 0},
+    {"fim_middle", 0, 0},
+    {"fim_suffix", 0, 0},
+    {"header_start", 0, 0},
+    {"header_end", 0, 0},
+    {"eom", 0, 0},
+    {"eot", 0, 0},
+    {"step", 0, 0},
+    {"text_post_train_", 0, 6},
+    {"python_start", 0, 0},
+    {"python_end", 0, 0},
+    {"finetune_right_pad", 0, 0},
+    {"text_post_train_", 8, 61},
+    {"image_start", 0, 0},
+    {"image_end", 0, 0},
+    {"vision_", 0, 2},
+    {"tile_x_separator", 0, 0},
+    {"tile_y_separator", 0, 0},
+    {"vision_", 2, 4},
+    {"image", 0, 0},
+    {"vision_", 6, 1},
+    {"patch", 0, 0},
+    {"vision_", 7, 1041},
+    {"reasoning_", 0, 8},
+    {"reasoning_thinking_start", 0, 0},
+    {"reasoning_thinking_end", 0, 0},
+    {"", 0, 904},
+};
+
+int fy_llama4_tokens_add(fy_token_table *t, fy_err *e)
+{
+    for (size_t i = 0; i < sizeof llama4_tokens / sizeof *llama4_tokens; i++) {
+        char text[64];
+        const unsigned count = llama4_tokens[i].count;
+        for (unsigned k = 0; k < (count > 0 ? count : 1); k++) {
+            if (count > 0)
+                snprintf(text, sizeof text, "<|%sreserved_special_token_%u|>",
+                         llama4_tokens[i].name, llama4_tokens[i].first + k);
+            else
+                snprintf(text, sizeof text, "<|%s|>", llama4_tokens[i].name);
+            if (add_control(t, text, true, e) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
 /* === RWKV World === */
 
 /* The code of n hexadecimal digits at s; false: there are fewer. */

@@ -55,6 +55,8 @@ enum { FY_META_TOKENS = 256 };
 /* Appends them to the ranks in `t`. n_rows: vocab_size of params.json, 0 when it is not stated. A
  * model with fewer rows than all of them need gets only those of conversations, in their order. */
 int fy_meta_tokens_add(fy_token_table *t, uint64_t n_rows, fy_err *e);
+/* The same of Llama 4, which has 2048. */
+int fy_llama4_tokens_add(fy_token_table *t, fy_err *e);
 
 /* The vocabulary of RWKV World: lines of "ID LITERAL BYTES", cut at the first and the last space.
  * LITERAL is a string or a bytes literal of Python, BYTES how many bytes it stands for; id 0 has no

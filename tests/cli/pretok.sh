@@ -24,7 +24,7 @@ check_status "an unknown structure is printed flat" 1 \
     'normalizer: none; pre_tokenizer: Digits\(individual_digits=false\) \+ ByteLevel\(' \
     "$FERRY" convert "$TMP/digits" --vocab-only -o "$TMP/x.gguf"
 check_status "with the nearest type and the first difference" 1 \
-    'nearest is gpt-2: " 12345" -> " " "12345" instead of " 12345"; --pre NAME' \
+    'nearest is gpt-2, then [a-z0-9-]*: " 12345" -> " " "12345" instead of " 12345"; --pre gpt-2 forces it' \
     "$FERRY" convert "$TMP/digits" --vocab-only -o "$TMP/x.gguf"
 check "no file is left" test ! -e "$TMP/x.gguf" -a ! -e "$TMP/x.gguf.part"
 check "--pre forces a type" "$FERRY" convert "$TMP/digits" --vocab-only --pre gpt-2 -o "$TMP/forced.gguf"
@@ -32,6 +32,8 @@ check_equal "and it is the one that is written" \
     "$("$FERRY" tokenize -m "$TMP/same.gguf" 'it is 12345')" "$("$FERRY" tokenize -m "$TMP/forced.gguf" 'it is 12345')"
 check_status "a type that ferry does not know is written with a warning" 0 "does not know the pre-tokenizer 'martian'" \
     "$FERRY" convert "$TMP/digits" --vocab-only --pre martian -o "$TMP/martian.gguf"
+check_status "a misspelled type gets the nearest name" 0 "nearest name is gpt-2" \
+    "$FERRY" convert "$TMP/digits" --vocab-only --pre gpt2 -o "$TMP/martian2.gguf"
 check_status "and refused where it is read" 1 "'martian' is not supported" "$FERRY" tokenize -m "$TMP/martian.gguf" x
 
 change lower '.normalizer = {type: "Lowercase"}'

@@ -18,6 +18,28 @@ for golden in tests/data/families/*/golden.json tests/data/containers/meta-llama
     grep -q '"tokenizer_cases"' "$golden" && verify "$(basename "$dir")" "$dir" "$golden"
 done
 
+# Runs of spaces and of literal U+2581 are tokens of Gemma: as each of the two references has them.
+G=tests/data/families/gemma3 B=tests/data/tokenizers/blanks
+verify blanks $G $B/gemma3.json
+verify blanks-json $G/tokenizer.json $B/gemma3.json
+verify blanks-model $G/tokenizer.model $B/gemma3-model.json
+# Gemma 4 has no SentencePiece model: its merges are written, and kept.
+mkdir "$TMP/gemma4"
+cp tests/data/families/gemma4/{config,tokenizer,tokenizer_config}.json "$TMP/gemma4"
+verify gemma4 "$TMP/gemma4" $B/gemma3.json
+"$FERRY" convert -q "$TMP/gemma4" --vocab-only -o "$TMP/gemma4.gguf"
+check_equal "its kind of vocabulary is named" 1 "$("$FERRY" inspect "$TMP/gemma4.gguf" | grep -c 'ggml.model .*"gemma4"')"
+# Ranks with the special tokens of their own code.
+verify kimi tests/data/tokenizers/ranks tests/data/tokenizers/ranks/kimi.json
+# "eop" is a token of ChatGLM that no file lists, and "people" does not hold it.
+mkdir "$TMP/chatglm-words"
+cp tests/data/families/chatglm/{config.json,tokenizer.model} "$TMP/chatglm-words"
+echo '{"tokenizer_class": "ChatGLMTokenizer"}' >"$TMP/chatglm-words/tokenizer_config.json"
+check_equal "words are words to chatglm" "$("$FERRY" tokenize -q -m "$TMP/chatglm-words" --no-parse-special 'people of philosophy')" \
+    "$("$FERRY" tokenize -q -m "$TMP/chatglm-words" 'people of philosophy')"
+check_equal "and its prompt begins as it should" "344 346 349" \
+    "$("$FERRY" tokenize -q -m "$TMP/chatglm-words" '[gMASK]sop<|user|>')"
+
 # published NAME SOURCE [REFERENCE]: SOURCE under tokenizers/; REFERENCE is beside it if not given.
 published() {
     local source=$REAL/tokenizers/$2 reference=${3:-$REAL/tokenizers/$2/parity.json}

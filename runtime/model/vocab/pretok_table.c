@@ -10,13 +10,16 @@
 #define LLAMA3(LETTERS, DIGITS, MARKS)                                                         \
     FOLDED "|[^\\r\\n\\p{L}\\p{N}]?" LETTERS "|" DIGITS                                        \
     "| ?[^\\s\\p{L}" MARKS "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|" BLANKS
-/* Words end where a capital follows a small letter: o200k, and tekken made of it. */
-#define CASED(SUFFIX, DIGITS)                                                                  \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"                              \
-    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" SUFFIX                                                    \
-    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"                             \
-    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" SUFFIX                                                    \
-    "|" DIGITS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|" BLANKS
+#define LARGE "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+/* Words end where a capital follows a small letter: o200k, tekken made of it, and Kimi's. */
+#define CASED(UPPER, LOWER, SUFFIX, DIGITS, ENDS)                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" SUFFIX                                        \
+    "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" SUFFIX                                       \
+    "|" DIGITS "| ?[^\\s\\p{L}\\p{N}]+[" ENDS "]*|\\s*[\\r\\n]+|" BLANKS
+/* By Script, as tiktoken reads \p{Han}; PCRE2 would read Script_Extensions. */
+#define HAN          "\\p{sc:Han}"
+#define NO_HAN(SET)  "(?:(?!" HAN ")" SET ")"
 #define DEEPSEEK3                                                                              \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"                                    \
     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*"                  \
@@ -84,9 +87,12 @@ const fy_pretok_rule fy_pretok_rules[] = {
     {"falcon", "",
      {MARK "+", GPT2, "[0-9\xB2\xB3\xB9\xBC-\xBE]+", "[0-9][0-9][0-9]"}, false, false, false, 2},
     {"tekken", "",
-     {CASED("", "\\p{N}")}, true, true, true, 0},
+     {CASED(LARGE, SMALL, "", "\\p{N}", "\\r\\n/")}, true, true, true, 0},
     {"gpt-4o", "llama4 kanana2 minimax-m2",
-     {CASED(FOLDED "?", "\\p{N}{1,3}")}, false, false, true, 0},
+     {CASED(LARGE, SMALL, FOLDED "?", "\\p{N}{1,3}", "\\r\\n/")}, false, false, true, 0},
+    {"kimi-k2", "",
+     {HAN "+|" CASED(NO_HAN(LARGE), NO_HAN(SMALL), FOLDED "?", "\\p{N}{1,3}", "\\r\\n")},
+     false, false, true, 0},
     {"deepseek-v3", "hunyuan-dense joyai-llm",
      {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK3}, false, false, false, 0},
     {"deepseek-llm", "",

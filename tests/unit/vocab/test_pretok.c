@@ -24,9 +24,17 @@ static const struct {
     {"gpt-4o", "HTTPServer camelCase, 1234/\n", "HTTPServer| camel|Case|,| |123|4|/\n"},
     {"gpt-4o", "don't WE'LL \xC3\xA9T\xC3\xA9", "don't| WE'LL| \xC3\xA9|T\xC3\xA9"},
     {"llama4", "don't", "don't"},
+    {"kimi-k2", "HTTPServer\xE4\xB8\xAD\xE6\x96\x87it's 1234/\n",
+     "HTTPServer|\xE4\xB8\xAD\xE6\x96\x87|it's| |123|4|/\n"},
+    /* U+3001 is of no script, though Han text has it. */
+    {"kimi-k2", " \xE4\xB8\xAD\xE3\x80\x81\xE3\x81\x82", " |\xE4\xB8\xAD|\xE3\x80\x81\xE3\x81\x82"},
     {"deepseek-v3", "a1234 \xE4\xBD\xA0\xE3\x81\x82z .b !!\n",
      "a|123|4| |\xE4\xBD\xA0\xE3\x81\x82|z| .|b| !!\n"},
-    {"qwen35", "I'LL e\xCC\x81" "a 12!\xCC\x81\n", "I|'LL| e\xCC\x81" "a| |1|2|!\xCC\x81|\n"},
+    {"qwen35",
+     "I'LL e\xCC\x81"
+     "a 12!\xCC\x81\n",
+     "I|'LL| e\xCC\x81"
+     "a| |1|2|!\xCC\x81|\n"},
     {"deepseek-coder", "def f(x): 12\n\n  \xE4\xBD\xA0\xE5\xA5\xBD \xC3\xA9t\xC3\xA9",
      "def| f|(|x|):| |1|2|\n|\n| | |\xE4\xBD\xA0\xE5\xA5\xBD| \xC3\xA9t\xC3\xA9"},
     {"bloom", " a, b12. (c\xE2\x80\xA6\n", " a|,| b12|. (|c|\xE2\x80\xA6\n"},
@@ -34,8 +42,7 @@ static const struct {
     {"minicpm5", "don't 12345!\n", "don|'t| |123|45|!\n"},
     {"seed-coder", "a!!\n\n 12", "a|!!|\n\n| |1|2"},
     {"bailingmoe", "it's 12 x \n\n  y!!\n", "it|'s| |1|2| x| \n\n| | y|!!\n"},
-    {"chameleon", "a<sentinel:7>IMGIMGABZ  b,c 12",
-     "a|<|sentinel|:|7|>|IMGIMGABZ|  |b|,|c| |1|2"},
+    {"chameleon", "a<sentinel:7>IMGIMGABZ  b,c 12", "a|<|sentinel|:|7|>|IMGIMGABZ|  |b|,|c| |1|2"},
 };
 
 typedef struct {
@@ -97,10 +104,11 @@ static void the_list_names_every_kind_once(void **state)
     (void)state;
     fy_str list = {0};
     fy_pretok_list(&list);
-    assert_string_equal(fy_str_z(&list),
-                        "gpt-2, llama-bpe, dbrx, qwen2, smollm, falcon, tekken, gpt-4o, "
-                        "deepseek-v3, deepseek-llm, deepseek-coder, qwen35, bloom, viking, "
-                        "minicpm5, seed-coder, chameleon and their aliases");
+    assert_string_equal(
+        fy_str_z(&list),
+        "gpt-2, llama-bpe, dbrx, qwen2, smollm, falcon, tekken, gpt-4o, "
+        "kimi-k2, deepseek-v3, deepseek-llm, deepseek-coder, qwen35, bloom, viking, "
+        "minicpm5, seed-coder, chameleon and their aliases");
     fy_str_release(&list);
     const fy_pretok_rule *tekken = fy_pretok_find_rule(FY_SPAN("tekken"));
     assert_true(tekken != NULL && tekken->ignore_merges && tekken->adds_bos);
@@ -146,10 +154,9 @@ static void patterns_of_a_file_are_bounded(void **state)
     assert_non_null(p);
     assert_int_equal(fy_pretok_next(p, FY_SPAN("xxb"), 0, &begin, &end, &e), 1);
     assert_true(begin == 2 && end == 2);
-    assert_int_equal(
-        fy_pretok_next(p, FY_SPAN("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac"), 0, &begin,
-                       &end, &e),
-        -1);
+    assert_int_equal(fy_pretok_next(p, FY_SPAN("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac"),
+                                    0, &begin, &end, &e),
+                     -1);
     assert_int_equal(e.code, FY_EUNSUPPORTED);
     fy_pretok_free(p);
 }

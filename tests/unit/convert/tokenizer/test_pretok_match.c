@@ -48,16 +48,15 @@
     "[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+" \
     "|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"            \
     "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define CODER                                                                     \
-    SPLIT("[\\r\\n]")                                                             \
+#define CODER         \
+    SPLIT("[\\r\\n]") \
     "," SPLIT("\\\\s?\\\\p{L}+") "," SPLIT("\\\\s?\\\\p{P}+") "," SPLIT(EAST_ASIAN) ","
-#define EAST_ASIAN                                                                    \
-    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
-#define BLOOM                                                                          \
+#define EAST_ASIAN "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
+#define BLOOM                                                                                  \
     " ?[^(\\\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8" \
     "\x8C])]+"
-#define POSSESSIVE(digits)                                                          \
-    "'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|" digits              \
+#define POSSESSIVE(digits)                                                   \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|" digits \
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|\\\\s+"
 #define NFC         "{\"type\":\"NFC\"}"
 #define BLANK       "\xE2\x96\x81"
@@ -242,11 +241,11 @@ static void an_unknown_structure_is_tried_beside_the_known_ones(void **state)
     } cases[] = {
         {SEQ(SPLIT("\\\\p{N}{1,4}|\\\\p{L}+|[^\\\\p{L}\\\\p{N}]") "," BYTES), "nearest is "},
         {SEQ(RUNS "," BYTES_REGEX),
-         "nearest is gpt-2: \" 12345\" -> \" \" \"12345\" instead of \" 12345\""},
+         "nearest is gpt-2, then smollm: \" 12345\" -> \" \" \"12345\" instead of \" 12345\""},
         {"{\"type\":\"ByteLevel\",\"add_prefix_space\":true}",
-         "nearest is gpt-2: \"it\" -> \" it\" instead of \"it\""},
+         "nearest is gpt-2, then smollm: \"it\" -> \" it\" instead of \"it\""},
         {SEQ(SPLIT_BY(L3, "Removed", "false") "," BYTES), "-> nothing instead of"},
-        {SEQ(SPLIT_BY(" ", "MergedWithNext", "false") "," BYTES), "nearest is bloom: "},
+        {SEQ(SPLIT_BY(" ", "MergedWithNext", "false") "," BYTES), "nearest is bloom, then gpt-4o: "},
         {SEQ(SPLIT_BY(" ", "MergedWithPrevious", "false") "," BYTES), "\"it's \""},
         {SEQ(SPLIT_BY("\\\\p{N}", "Contiguous", "false") "," BYTES_REGEX),
          " -> \" \" \"12345\" instead of "},
@@ -265,9 +264,11 @@ static void an_unknown_structure_is_tried_beside_the_known_ones(void **state)
         {SEQ(SPLIT("(.*)*$(?<!x)(x+x+)+y") "," BYTES), "too much work"},
         {SEQ(SPLIT("(?R)*a|(?:(?=.*)*)*b") "," BYTES), "unknown tokenizer structure"},
         {SEQ(SPLIT_BY("a", "Sometimes", "false") "," BYTES), "a behavior of an unknown name"},
-        {SEQ("{\"type\":\"Split\",\"pattern\":{\"String\":\"(\"},\"behavior\":\"Isolated\"}," BYTES_REGEX),
+        {SEQ("{\"type\":\"Split\",\"pattern\":{\"String\":\"(\"},\"behavior\":\"Isolated\"}"
+             "," BYTES_REGEX),
          "nearest is gpt-2"},
-        {SEQ("{\"type\":\"Split\",\"pattern\":7,\"behavior\":\"Isolated\"}," BYTES), "without a pattern"},
+        {SEQ("{\"type\":\"Split\",\"pattern\":7,\"behavior\":\"Isolated\"}," BYTES),
+         "without a pattern"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         input in = load("null", cases[i].pre_tokenizer, 0);
@@ -275,7 +276,7 @@ static void an_unknown_structure_is_tried_beside_the_known_ones(void **state)
         fy_err e = {0};
         assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
         assert_int_equal(e.code, FY_EUNSUPPORTED);
-        if (strstr(e.msg, cases[i].expected) == NULL || strstr(e.msg, "--pre NAME") == NULL)
+        if (strstr(e.msg, cases[i].expected) == NULL || strstr(e.msg, "; --pre ") == NULL)
             fail_msg("case %zu: %s", i, e.msg);
         unload(&in);
     }
@@ -384,17 +385,45 @@ static void without_tokenizer_json_the_class_stands_for_the_structure(void **sta
         {"Fast", NULL, NULL, NULL, false},
         {"", NULL, NULL, NULL, false},
         {"OtherTokenizer", "opt", NULL, NULL, false},
+        {"PreTrainedTokenizerFast", "llama4", NULL, "llama4", false},
+        {"TokenizersBackend", "opt", NULL, "gpt-2", false},
+        {"PreTrainedTokenizerFast", NULL, NULL, NULL, false},
+        {"TikTokenTokenizer", NULL, NULL, "kimi-k2", false},
         {"OtherTokenizer", "opt", "smollm", "smollm", false},
         {NULL, NULL, NULL, NULL, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_pretok p = {.pre = NULL};
         fy_err e = {0};
-        int rc = fy_pretok_of_class(cases[i].class, cases[i].model_type, cases[i].force, &p, &e);
+        int rc =
+            fy_pretok_of_class(cases[i].class, cases[i].model_type, cases[i].force, NULL, &p, &e);
         if (rc != (cases[i].pre != NULL ? 0 : -1) ||
             (rc == 0 && (strcmp(p.pre, cases[i].pre) != 0 || p.nfc != cases[i].nfc)) ||
             (rc != 0 && e.code != FY_EUNSUPPORTED))
             fail_msg("case %zu: %s (%s)", i, rc == 0 ? p.pre : "refused", e.msg);
+    }
+}
+
+/* Tokens that a rule would have cut apart were not made with it. */
+static void a_vocabulary_names_the_types_that_fit_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *token, *fit;
+    } cases[] = {
+        {"a", "; the tokens fit "},
+        {"camelCase", "; the tokens fit chameleon best"},
+        {".\xC4\x8A", "; the tokens fit "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fy_token_table t = {0};
+        fy_pretok p;
+        fy_err e = {0};
+        assert_int_equal(fy_token_table_put(&t, 0, fy_span_of(cases[i].token), false, &e), 0);
+        assert_int_equal(fy_pretok_of_class("OtherTokenizer", NULL, NULL, &t, &p, &e), -1);
+        if (strstr(e.msg, cases[i].fit) == NULL)
+            fail_msg("%s: %s", cases[i].token, e.msg);
+        fy_token_table_release(&t);
     }
 }
 
@@ -410,6 +439,7 @@ int main(void)
         cmocka_unit_test(forcing_makes_no_sense_for_sentencepiece),
         cmocka_unit_test(a_decoder_may_strip_a_space_that_encoding_does_not_add),
         cmocka_unit_test(without_tokenizer_json_the_class_stands_for_the_structure),
+        cmocka_unit_test(a_vocabulary_names_the_types_that_fit_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,69 @@ static void ranks_give_the_ids_of_the_merges_they_were_made_from(void **state)
     json_decref(golden);
 }
 
+/* --- ranks with the special tokens of their own code --- */
+
+#define RANKS "tests/data/tokenizers/ranks/"
+
+static void gives_the_ids_of(const fy_vocab *v, const char *golden_path)
+{
+    json_t *golden = fy_json_data_file(golden_path, NULL);
+    const json_t *cases = json_object_get(golden, "tokenizer_cases");
+    assert_true(json_array_size(cases) >= 20);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i), *want = json_object_get(c, "ids_with_special");
+        fy_ids ids = {0};
+        fy_span text = fy_span_of(json_string_value(json_object_get(c, "text")));
+        assert_int_equal(fy_vocab_encode(v, text, true, true, &ids, NULL), 0);
+        bool same = ids.n == json_array_size(want);
+        for (size_t k = 0; same && k < ids.n; k++)
+            same = ids.id[k] == json_integer_value(json_array_get(want, k));
+        if (!same)
+            fail_msg("%s: '%s'", golden_path, text.ptr);
+        fy_ids_release(&ids);
+    }
+    json_decref(golden);
+}
+
+static void copy_ranks(const char *name)
+{
+    fy_map m = {0};
+    assert_int_equal(fy_map_open(&m, RANKS "tiktoken.model", NULL), 0);
+    put(name, (fy_span){(const char *)m.data, m.size});
+    fy_map_close(&m);
+}
+
+static void ranks_of_kimi_have_256_special_tokens(void **state)
+{
+    (void)state;
+    fy_vocab *v = vocab_of(RANKS);
+    assert_int_equal(fy_vocab_n(v), 420 + 256);
+    assert_int_equal(fy_vocab_find(v, FY_SPAN("<|im_end|>")), 422);
+    assert_true(fy_vocab_is_eog(v, 421) && fy_vocab_is_eog(v, 422));
+    for (int32_t id = 420; id < 676; id++)
+        assert_int_equal(fy_vocab_type(v, id), FY_TOKEN_CONTROL);
+    gives_the_ids_of(v, RANKS "kimi.json");
+    fy_vocab_free(v);
+}
+
+static void ranks_of_llama_4_have_those_of_metas_code(void **state)
+{
+    (void)state;
+    copy_ranks("tokenizer.model");
+    put("params.json", FY_SPAN("{\"moe_args\":{}}"));
+    fy_vocab *v = vocab_of(dir);
+    assert_int_equal(fy_vocab_n(v), 420 + 2048);
+    assert_int_equal(fy_vocab_bos(v), 420);
+    assert_true(fy_vocab_is_eog(v, 421));
+    assert_true(fy_vocab_is_eog(v, fy_vocab_find(v, FY_SPAN("<|eot|>"))));
+    assert_int_equal(fy_vocab_find(v, FY_SPAN("<|reserved_special_token_903|>")), 420 + 2047);
+    gives_the_ids_of(v, RANKS "llama4.json");
+    fy_vocab_free(v);
+    char path[128];
+    path_of("params.json", path);
+    unlink(path);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -247,7 +310,8 @@ static int make_directory(void **state)
 static int remove_directory(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tokenizer.model", "tokenizer_config.json", "out.gguf"};
+    static const char *const names[] = {"tokenizer.model", "tokenizer_config.json", "params.json",
+                                        "out.gguf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         path_of(names[i], path);
@@ -264,6 +328,8 @@ int main(void)
         cmocka_unit_test(broken_lines_are_named),
         cmocka_unit_test(a_token_has_at_most_512_bytes),
         cmocka_unit_test(a_failed_allocation_is_reported),
+        cmocka_unit_test(ranks_of_kimi_have_256_special_tokens),
+        cmocka_unit_test(ranks_of_llama_4_have_those_of_metas_code),
         cmocka_unit_test(ranks_give_the_ids_of_the_merges_they_were_made_from),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
