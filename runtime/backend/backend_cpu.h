@@ -97,10 +97,17 @@ typedef struct {
     int64_t n;
 } fy_neurons;
 
-/* value [n] is of all neurons: those above the threshold, or NaN, move to the front; all stay. */
-void fy_neurons_above(fy_neurons *a, int64_t n, float threshold);
-/* Those that are 0, of either sign, are left out. */
+/* The list becomes all n neurons; or those whose score [n] is not below the threshold, as that of a
+ * NaN is not. Values stay as they are. */
+void fy_neurons_all(fy_neurons *a, int64_t n);
+void fy_neurons_predicted(fy_neurons *a, const float *score, int64_t n, float threshold);
+/* Those stay that are above the threshold, or NaN; or that are not 0, of either sign. */
+void fy_neurons_above(fy_neurons *a, float threshold);
 void fy_neurons_drop_zeros(fy_neurons *a);
+/* value [n_tokens][n] becomes 0 where the score is below the threshold. Returns how many are not.
+ */
+int64_t fy_backend_mask(fy_backend *b, float *value, const float *score, float threshold,
+                        int64_t n_tokens, int64_t n);
 /* Of each token the ones that are not 0, of all n. */
 void fy_backend_list_neurons(fy_backend *b, fy_neurons *tokens, int64_t n_tokens);
 

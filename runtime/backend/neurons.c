@@ -4,6 +4,7 @@
  * One token reads the rows of its neurons as they are stored. In a batch most rows are somebody's:
  * a tile of neurons and columns is widened to f32 once, and every token takes from it what it
  * counts, in the same order and to the same bits. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/backend_impl.h"
@@ -19,13 +20,30 @@ _Static_assert(TILE_NEURONS *TILE_COLS * sizeof(float) <= FY_KERNEL_SCRATCH_BYTE
 
 /* --- which count ------------------------------------------------------------------------------ */
 
-void fy_neurons_above(fy_neurons *a, int64_t n, float threshold)
+void fy_neurons_all(fy_neurons *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        a->id[i] = (int32_t)i;
+    a->n = n;
+}
+
+void fy_neurons_predicted(fy_neurons *a, const float *score, int64_t n, float threshold)
 {
     int64_t k = 0;
     for (int64_t i = 0; i < n; i++) {
+        a->id[k] = (int32_t)i;
+        k += !(score[i] < threshold);
+    }
+    a->n = k;
+}
+
+void fy_neurons_above(fy_neurons *a, float threshold)
+{
+    int64_t k = 0;
+    for (int64_t i = 0; i < a->n; i++) {
         const float v = a->value[i];
         a->value[k] = v;
-        a->id[k] = (int32_t)i;
+        a->id[k] = a->id[i];
         k += !(v <= threshold);
     }
     a->n = k;
@@ -49,8 +67,7 @@ static void list_tokens(void *ctx, int64_t begin, int64_t end, int thread)
     fy_neurons *tokens = ctx;
     for (; begin < end; begin++) {
         fy_neurons *a = &tokens[begin];
-        for (int64_t i = 0; i < a->n; i++)
-            a->id[i] = (int32_t)i;
+        fy_neurons_all(a, a->n);
         fy_neurons_drop_zeros(a);
     }
 }
@@ -58,6 +75,35 @@ static void list_tokens(void *ctx, int64_t begin, int64_t end, int thread)
 void fy_backend_list_neurons(fy_backend *b, fy_neurons *tokens, int64_t n_tokens)
 {
     fy_backend_run(b, n_tokens, n_tokens > 0 ? 4 * tokens->n : 1, list_tokens, tokens);
+}
+
+typedef struct {
+    float *value;
+    const float *score;
+    float threshold;
+    int64_t n;
+    _Atomic int64_t n_kept;
+} mask_job;
+
+static void mask_tokens(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    mask_job *j = ctx;
+    int64_t n_kept = 0;
+    for (int64_t i = begin * j->n; i < end * j->n; i++) {
+        const bool below = j->score[i] < j->threshold;
+        j->value[i] = below ? 0 : j->value[i];
+        n_kept += !below;
+    }
+    atomic_fetch_add(&j->n_kept, n_kept);
+}
+
+int64_t fy_backend_mask(fy_backend *b, float *value, const float *score, float threshold,
+                        int64_t n_tokens, int64_t n)
+{
+    mask_job j = {.value = value, .score = score, .threshold = threshold, .n = n};
+    fy_backend_run(b, n_tokens, 4 * n, mask_tokens, &j);
+    return atomic_load(&j.n_kept);
 }
 
 /* --- rows that are listed --------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * is available, reuses the cache between prompts, generates, and reports the times. */
 #include "cli/engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,32 @@ fy_session *fy_session_open(const fy_model *m, const fy_session_params *p, const
 
 /* --- opening --- */
 
+int fy_sparse_parse(const char *text, fy_sparse *out, float *threshold, fy_err *e)
+{
+    static const char predict[] = "predict:";
+    const size_t n = sizeof predict - 1;
+    char q[FY_QUOTE_BYTES], *end;
+    *threshold = NAN;
+    if (text == NULL || strncmp(text, predict, n) != 0) {
+        const int mode = text != NULL ? fy_choice("auto|exact|off|predict", text, e) : 0;
+        *out = (fy_sparse)mode;
+        return mode >= 0 ? 0 : fy_ctx(e, "--sparse");
+    }
+    *out = FY_SPARSE_PREDICT;
+    *threshold = strtof(text + n, &end);
+    if (end != text + n && *end == '\0' && !isnan(*threshold))
+        return 0;
+    return fy_fail(e, FY_EARG, "--sparse: '%s' is not a threshold, expected a number",
+                   fy_quote(q, sizeof q, fy_span_of(text + n)));
+}
+
+void fy_say_neurons(const fy_session *s)
+{
+    const double share = fy_session_neuron_share(s);
+    if (!isnan(share))
+        fy_log(FY_LOG_INFO, "computed %.1f %% of the neurons, as predicted", 100 * share);
+}
+
 static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b,
                                         uint32_t step_tokens)
 {
@@ -93,8 +120,7 @@ static fy_session_params session_params(const fy_engine_options *o, const fy_bun
                                .ring = o->keeps_windows && !o->full_window_cache,
                                .snapshots = o->keeps_snapshots || o->prompt_cache != NULL,
                                .type_k = fy_cache_types[o->type_k],
-                               .type_v = fy_cache_types[o->type_v],
-                               .sparse = (fy_sparse)o->sparse};
+                               .type_v = fy_cache_types[o->type_v]};
 }
 
 const char *fy_engine_model_path(const fy_engine *g)
@@ -133,6 +159,8 @@ static int new_session(fy_engine *g, uint32_t step_tokens, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(g->model);
     fy_session_params p = session_params(g->o, &g->bundle, step_tokens);
+    if (fy_sparse_parse(g->o->sparse, &p.sparse, &p.sparse_threshold, e) != 0)
+        return -1;
     fy_log(FY_LOG_DEBUG, "backend: %s", fy_model_backend(g->model));
     fy_log(FY_LOG_DEBUG, "family: %s", fy_model_family(g->model)->name);
     if (fy_model_n_chunks(g->model) > 0 && !g->o->sequences_are_asked)
@@ -495,17 +523,21 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
 {
     const float *logits = NULL;
-    *t = (fy_timing){.load_s = g->load_s, .backend = fy_model_backend(g->model)};
+    *t = (fy_timing){
+        .load_s = g->load_s, .backend = fy_model_backend(g->model), .neuron_share = NAN};
     if (p->grammar != NULL)
         fy_matcher_reset(p->grammar);
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
         return -1;
-    if (g->speculator == NULL)
-        return generate(g, s, logits, p, t, why, e);
-    if (fy_speculator_begin(g->speculator, prompt->id, (uint32_t)prompt->n, e) != 0)
-        return -1;
-    count_guesses(g->speculator, t, -1);
+    if (g->speculator != NULL) {
+        if (fy_speculator_begin(g->speculator, prompt->id, (uint32_t)prompt->n, e) != 0)
+            return -1;
+        count_guesses(g->speculator, t, -1);
+    }
     const int rc = generate(g, s, logits, p, t, why, e);
+    t->neuron_share = fy_session_neuron_share(g->session);
+    if (g->speculator == NULL)
+        return rc;
     fy_speculator_settle(g->speculator, g->session);
     if (g->cached.n > fy_session_n_past(g->session))
         g->cached.n = fy_session_n_past(g->session);
@@ -539,6 +571,8 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
     if (t->n_steps > 0)
         fy_str_printf(out, " | %.2f tokens a step",
                       (double)(t->n_steps + t->n_draft_accepted) / (double)t->n_steps);
+    if (!isnan(t->neuron_share))
+        fy_str_printf(out, " | %.1f %% of the neurons", 100 * t->neuron_share);
     fy_str_printf(out, " | peak memory %llu MB (rss anon %llu MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
     fy_str_printf(out, " | %s", t->backend);
@@ -556,6 +590,8 @@ void fy_timing_json(const fy_timing *t, fy_str *out)
                   rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
                   t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
+    if (!isnan(t->neuron_share))
+        fy_str_printf(out, ",\"neurons_computed\":%.6f", t->neuron_share);
     if (t->n_steps > 0)
         fy_str_printf(out, ",\"steps\":%llu,\"draft_n\":%llu,\"draft_n_accepted\":%llu",
                       (unsigned long long)t->n_steps, (unsigned long long)t->n_draft,

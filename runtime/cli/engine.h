@@ -20,7 +20,8 @@ typedef struct {
     const char *model, *dir, *hub, *prompt_cache;
     bool fetch;
     int64_t n_ctx, n_threads, n_batch;
-    int type_k, type_v, sparse;
+    int type_k, type_v;
+    const char *sparse; /* fy_sparse_parse; NULL: auto */
     fy_machine_options machine;
     fy_spec_options spec; /* of a verb with FY_ROWS_SPEC; else zeroed, which is none */
     /* Of a verb that serves several texts; 0: one sequence. Graphs hold one: `sequences_are_asked`
@@ -29,47 +30,47 @@ typedef struct {
     bool sequences_are_asked;
     bool keeps_windows;     /* layers with the window keep that alone, unless ... */
     bool full_window_cache; /* ... this is asked */
-    bool keeps_snapshots; /* at the ends of turns (fy_session_seq_snapshot); a saved cache has them */
-    bool shows_plan; /* the plan of the memory at FY_LOG_INFO */
-    const char *smaller; /* options that make the session smaller; NULL: "-c or -b" */
+    bool keeps_snapshots; /* at the ends of turns (fy_session_seq_snapshot); a saved cache has them
+                           */
+    bool shows_plan;      /* the plan of the memory at FY_LOG_INFO */
+    const char *smaller;  /* options that make the session smaller; NULL: "-c or -b" */
 } fy_engine_options;
 
-#define FY_ROWS_MODEL                                                                            \
-    {.group = "Model",                                                                           \
-     .name = "model",                                                                            \
-     .alias = "m",                                                                               \
-     .kind = FY_OPT_STR,                                                                         \
-     .arg = "FILE.gguf|DIR",                                                                     \
-     .offset = offsetof(options, engine.model),                                                  \
+#define FY_ROWS_MODEL                                                                             \
+    {.group = "Model",                                                                            \
+     .name = "model",                                                                             \
+     .alias = "m",                                                                                \
+     .kind = FY_OPT_STR,                                                                          \
+     .arg = "FILE.gguf|DIR",                                                                      \
+     .offset = offsetof(options, engine.model),                                                   \
      .help = "GGUF file to run, the directory of a model that was cut into chunks, a workspace, " \
-             "or ORG/NAME[:TYPE] of the hub. The first argument means the same.",                \
-     .set = "model",                                                                             \
-     .file = FY_FILE_WORKSPACE},                                                                 \
-    {.group = "Model",                                                                           \
-     .name = "work-folder",                                                                      \
-     .alias = "d",                                                                               \
-     .kind = FY_OPT_STR,                                                                         \
-     .arg = "DIR",                                                                               \
-     .offset = offsetof(options, engine.dir),                                                    \
-     .help = "Workspace to run: its main model, with the defaults of its hparams.json.",         \
-     .set = "model",                                                                             \
-     .file = FY_FILE_WORKSPACE},                                                                 \
+             "or ORG/NAME[:TYPE] of the hub. The first argument means the same.",                 \
+     .set = "model",                                                                              \
+     .file = FY_FILE_WORKSPACE},                                                                  \
+        {.group = "Model",                                                                        \
+         .name = "work-folder",                                                                   \
+         .alias = "d",                                                                            \
+         .kind = FY_OPT_STR,                                                                      \
+         .arg = "DIR",                                                                            \
+         .offset = offsetof(options, engine.dir),                                                 \
+         .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
+         .set = "model",                                                                          \
+         .file = FY_FILE_WORKSPACE},                                                              \
         FY_ROWS_HUB_OF(engine.hub, engine.fetch)
 /* The verb's fy_model_slots for these fields. */
-#define FY_ENGINE_SLOTS(options, first)                                               \
-    {                                                                                 \
-        .model = offsetof(options, engine.model),                                     \
-        .workspace = offsetof(options, engine.dir),                                   \
-        .hub = offsetof(options, engine.hub), .fetch = offsetof(options, engine.fetch), \
-        .first_arg = first                                                            \
+#define FY_ENGINE_SLOTS(options, first)                                                       \
+    {                                                                                         \
+        .model = offsetof(options, engine.model), .workspace = offsetof(options, engine.dir), \
+        .hub = offsetof(options, engine.hub), .fetch = offsetof(options, engine.fetch),       \
+        .first_arg = first                                                                    \
     }
-#define FY_ROW_PROMPT_CACHE(group_)                                                              \
-    FY_LINE_STR(group_, "prompt-cache", "FILE", engine.prompt_cache,                             \
+#define FY_ROW_PROMPT_CACHE(group_)                                                                \
+    FY_LINE_STR(group_, "prompt-cache", "FILE", engine.prompt_cache,                               \
                 "Take the beginning that the prompt has in common with this file from it instead " \
                 "of computing it, and write all that was computed to it at the end.")
-#define FY_ROW_FULL_WINDOW                                                                   \
-    FY_LINE_FLAG("Machine", "full-window-cache", engine.full_window_cache,                   \
-                 "Keep all positions in layers with a sliding window, too. Without it they " \
+#define FY_ROW_FULL_WINDOW                                                                    \
+    FY_LINE_FLAG("Machine", "full-window-cache", engine.full_window_cache,                    \
+                 "Keep all positions in layers with a sliding window, too. Without it they "  \
                  "keep the window and one batch, which takes less memory and gives the same " \
                  "bits; a conversation that is taken back further is then computed again.")
 #define FY_ROWS_ENGINE                                                                       \
@@ -84,11 +85,17 @@ typedef struct {
      .help = "Positions of the context; 0: what the model was trained with, at most 4096."}, \
         FY_ROW_THREADS_OF(engine.n_threads), FY_ROW_BATCH_OF(engine.n_batch),                \
         FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"),    \
-        FY_ROW_SPARSE_OF(engine.sparse),                                                     \
-        FY_ROWS_MACHINE_OF(engine.machine)
+        FY_ROW_SPARSE_OF(engine.sparse), FY_ROWS_MACHINE_OF(engine.machine)
 
-/* Opens a session once the memory it takes is known to be available (FY_EFIT otherwise), and reports
- * its size with -v. `smaller`: the verb's options that make it smaller, "-c". NULL on failure. */
+/* "auto", "exact", "off", "predict", "predict:THRESHOLD"; NULL is auto. *threshold: NAN when it is
+ * not given. */
+int fy_sparse_parse(const char *text, fy_sparse *out, float *threshold, fy_err *e);
+/* Of a session that predicted neurons: logs the share of them that it computed. */
+void fy_say_neurons(const fy_session *s);
+
+/* Opens a session once the memory it takes is known to be available (FY_EFIT otherwise), and
+ * reports its size with -v. `smaller`: the verb's options that make it smaller, "-c". NULL on
+ * failure. */
 fy_session *fy_session_open(const fy_model *m, const fy_session_params *p, const char *smaller,
                             fy_err *e);
 
@@ -107,12 +114,12 @@ typedef struct {
     fy_model *model;
     const fy_vocab *vocab; /* view of model; NULL: the file has none (only when not needed) */
     fy_session *session;
-    fy_session_plan plan; /* of the session */
-    fy_ids cached; /* what the session's cache holds, n_past of them */
-    fy_spec_method method;       /* of speculation */
-    fy_model *draft;             /* owned; NULL: none */
-    fy_speculator *speculator;   /* owned; NULL: no speculation */
-    fy_prompt_cache *stored; /* owned: --prompt-cache; NULL: none, or no such file yet */
+    fy_session_plan plan;      /* of the session */
+    fy_ids cached;             /* what the session's cache holds, n_past of them */
+    fy_spec_method method;     /* of speculation */
+    fy_model *draft;           /* owned; NULL: none */
+    fy_speculator *speculator; /* owned; NULL: no speculation */
+    fy_prompt_cache *stored;   /* owned: --prompt-cache; NULL: none, or no such file yet */
     double load_s;
 } fy_engine;
 
@@ -135,6 +142,7 @@ typedef struct {
     uint32_t n_evals;     /* tokens that generate_s measures, each with logits of its own */
     uint64_t n_steps;     /* of the model, with speculation; 0: there is none */
     uint64_t n_draft, n_draft_accepted; /* guesses */
+    double neuron_share; /* of neurons that were computed, where they are predicted; else NAN */
 } fy_timing;
 
 typedef enum {
@@ -155,22 +163,22 @@ typedef struct {
     bool ignore_eos;
     const fy_eval_sinks *eval; /* for the prompt; not NULL: nothing is reused from the cache */
     fy_token_sink *token;
-    /* The grammar of the text, NULL: none; view, begun by fy_engine_generate. Where `holds` is given
-     * and returns false, the next token is free and not part of the grammar's text. */
+    /* The grammar of the text, NULL: none; view, begun by fy_engine_generate. Where `holds` is
+     * given and returns false, the next token is free and not part of the grammar's text. */
     fy_matcher *grammar;
     bool (*holds)(void *user);
     void *user;
 } fy_generate_params;
 
-/* Computes the part of prompt that is not in the cache (at least its last token), then generates. The
- * sampler's window gets the prompt and each token. A full context and an interrupt are
- * answers (*why), except when the prompt itself does not fit (FY_EFIT) or was interrupted
- * (FY_EINTR). After a failure the cache holds what was computed. */
+/* Computes the part of prompt that is not in the cache (at least its last token), then generates.
+ * The sampler's window gets the prompt and each token. A full context and an interrupt are answers
+ * (*why), except when the prompt itself does not fit (FY_EFIT) or was interrupted (FY_EINTR). After
+ * a failure the cache holds what was computed. */
 int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
 
-/* At the end of a verb that succeeded: writes what the session holds to --prompt-cache, unless the file
- * begins with it already. */
+/* At the end of a verb that succeeded: writes what the session holds to --prompt-cache, unless the
+ * file begins with it already. */
 int fy_engine_save(const fy_engine *g, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
@@ -181,8 +189,8 @@ void fy_timing_line(const fy_timing *t, fy_str *out);
  * "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */
 void fy_timing_json(const fy_timing *t, fy_str *out);
 
-/* An open GGUF with the tokenizer.* keys of `path`, for a verb that needs nothing else of a model: the
- * file itself; the vocabulary of a workspace's main model, or of a model's directory with
+/* An open GGUF with the tokenizer.* keys of `path`, for a verb that needs nothing else of a model:
+ * the file itself; the vocabulary of a workspace's main model, or of a model's directory with
  * ggml/weights.gguf; or, on the host, the result of `ferry convert --vocab-only` for a checkpoint
  * directory or one tokenizer file of it, in a temporary file that is gone when this returns (the
  * mapping stays). The conversion's warnings are shown, its other messages with --verbose only. NULL

@@ -16,7 +16,8 @@ extern const fy_type fy_cache_types[]; /* the choices of --cache-type-k and -v, 
 const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 
 /* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, and int64_t
- * `cache_size` of its `options`. The rows end with their comma; the phone's own build has none of them. */
+ * `cache_size` of its `options`. The rows end with their comma; the phone's own build has none of
+ * them. */
 #ifndef FERRY_DEVICE
 #define FY_ROW_DEVICE                                                                          \
     {                                                                                          \
@@ -35,8 +36,7 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 #define FY_ROW_CACHE_SIZE                                                                      \
     {                                                                                          \
         .group = "Place", .name = "cache-size", .kind = FY_OPT_SIZE, .arg = "N(M|G)",          \
-        .offset = offsetof(options, cache_size), .def = "16G", .max = 1e18,                    \
-        .host_only = true,                                                                     \
+        .offset = offsetof(options, cache_size), .def = "16G", .max = 1e18, .host_only = true, \
         .help = "Most bytes that model files may take on the phone; those that were used "     \
                 "longest ago are removed first. 0: none stays there."                          \
     }
@@ -48,22 +48,23 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 /* A model of the hub: fields for -hf (const char *) and --fetch (bool). The rows end with their
  * comma; the phone's own build has none of them. */
 #ifndef FERRY_DEVICE
-#define FY_ROW_HUB_OF(field)                                                                      \
-    {                                                                                             \
-        .group = "Model", .name = "hf-repo", .alias = "hf", .kind = FY_OPT_STR,                   \
-        .arg = "ORG/NAME[:TYPE]", .offset = offsetof(options, field), .set = "model",             \
-        .host_only = true,                                                                        \
+#define FY_ROW_HUB_OF(field)                                                                       \
+    {                                                                                              \
+        .group = "Model", .name = "hf-repo", .alias = "hf", .kind = FY_OPT_STR,                    \
+        .arg = "ORG/NAME[:TYPE]", .offset = offsetof(options, field), .set = "model",              \
+        .host_only = true,                                                                         \
         .help = "A repository of the Hugging Face hub, as 'ferry fetch' takes it; its GGUF model " \
-                "of that type."                                                                   \
+                "of that type."                                                                    \
     }
 #define FY_ROW_FETCH_OF(field, what)                                                           \
     {                                                                                          \
         .group = "Model", .name = "fetch", .kind = FY_OPT_FLAG,                                \
         .offset = offsetof(options, field), .line_only = true, .host_only = true, .help = what \
     }
-#define FY_ROWS_HUB_OF(hub, fetch)                                                         \
-    FY_ROW_HUB_OF(hub), FY_ROW_FETCH_OF(fetch, "Download a model of the hub that is not in " \
-                                               "the cache; a terminal is asked otherwise."),
+#define FY_ROWS_HUB_OF(hub, fetch)                                           \
+    FY_ROW_HUB_OF(hub),                                                      \
+        FY_ROW_FETCH_OF(fetch, "Download a model of the hub that is not in " \
+                               "the cache; a terminal is asked otherwise."),
 #else
 #define FY_ROWS_HUB_OF(hub, fetch)
 #endif
@@ -115,14 +116,15 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
     }
 #define FY_ROW_CACHE_K_OF(field, type) FY_ROW_CACHE_OF(field, type, "k", "keys")
 #define FY_ROW_CACHE_V_OF(field, type) FY_ROW_CACHE_OF(field, type, "v", "values")
-/* The index is an fy_sparse. */
-#define FY_ROW_SPARSE_OF(field)                                                               \
-    {                                                                                         \
-        .group = "Machine", .name = "sparse", .kind = FY_OPT_CHOICE, .arg = "auto|exact|off", \
-        .offset = offsetof(options, field), .def = "auto",                                    \
-        .help = "Of models with a ReLU activation, leave out the neurons that are 0 while "   \
-                "decoding, with the same results: where it pays (auto), always (exact) or "   \
-                "never (off)."                                                                \
+/* A text for fy_sparse_parse (engine.h). */
+#define FY_ROW_SPARSE_OF(field)                                                                 \
+    {                                                                                           \
+        .group = "Machine", .name = "sparse", .kind = FY_OPT_STR,                               \
+        .arg = "auto|exact|off|predict[:T]", .offset = offsetof(options, field), .def = "auto", \
+        .help = "Of models with a ReLU activation, leave out the neurons that are 0 while "     \
+                "decoding, with the same results: where it pays (auto), always (exact) or "     \
+                "never (off). predict computes only those that the file's predictors score "    \
+                "at least T (what the file says, or 0): faster, with other results."            \
     }
 #define FY_ROW_QUIET                                                                   \
     {                                                                                  \

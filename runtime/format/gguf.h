@@ -35,6 +35,7 @@
 #define FY_KEY_SPLIT_COUNT          "split.count"
 #define FY_KEY_SPLIT_TENSORS        "split.tensors.count"
 #define FY_KEY_TOKENS               "tokenizer.ggml.tokens"
+#define FY_KEY_SPARSE_THRESHOLD     "powerinfer.sparse_threshold"
 /* Ours: u32 for each layer, how many of its first neurons are hot (docs/sparse.md). */
 #define FY_KEY_HOT_NEURONS "ferry.hot_neurons"
 

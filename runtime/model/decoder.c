@@ -404,6 +404,7 @@ static void parallel_block(fy_decoder *d, uint32_t layer, fy_layer_part part, ui
         h_ffn = normed_stream(d, l, FY_T_FFN_NORM, FY_T_FFN_NORM_B, a->h_ffn, n);
     else if (has_two_norms(d, l))
         h_ffn = normed_stream(d, l, FY_T_ATTN_NORM, FY_T_ATTN_NORM_B, a->h_ffn, n);
+    fy_ffn_predict(d, layer, n);
     mixer_block(d, layer, part, h, n);
     ffn_block(d, layer, h_ffn, n);
 }
@@ -418,6 +419,7 @@ static void sequential_block(fy_decoder *d, uint32_t layer, fy_layer_part part, 
         return;
     if (hp->ssm_place != FY_SSM_ALONE)
         h = normed_stream(d, l, FY_T_FFN_NORM, FY_T_FFN_NORM_B, d->act.h, n);
+    fy_ffn_predict(d, layer, n);
     ffn_block(d, layer, h, n);
     if (fy_bound(l, FY_T_PL_GATE)) {
         fy_per_layer_branch(d, layer, d->act.x, n);

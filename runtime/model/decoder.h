@@ -99,26 +99,27 @@ typedef struct {
     float *mix;       /* [n][mix_len] what it makes of that */
     size_t mix_len;   /* floats of a token */
     float *head_gate; /* [n][n_head]; NULL: attention has no such gate */
-    float *gated_q;  /* [n][n_head][2][head_dim] queries and gates; NULL: there are no such gates */
-    float *pl;       /* [n][n_layer][n_embd_pl] what the layers get of each token; NULL, as the next
-                        three: nothing */
-    float *pl_row;   /* [n_layer * n_embd_pl] of one token */
-    float *pl_gate;  /* [n][n_embd_pl] */
-    float *pl_part;  /* [n][n_embd_pl] of one layer */
+    float *gated_q; /* [n][n_head][2][head_dim] queries and gates; NULL: there are no such gates */
+    float *pl;      /* [n][n_layer][n_embd_pl] what the layers get of each token; NULL, as the next
+                       three: nothing */
+    float *pl_row;  /* [n_layer * n_embd_pl] of one token */
+    float *pl_gate; /* [n][n_embd_pl] */
+    float *pl_part; /* [n][n_embd_pl] of one layer */
     float *streams[FY_STREAMS_MAX - 1]; /* each [n][n_embd]: those beside x; NULL, as the next five:
                                            none */
-    float *predicted; /* [n][n_embd] the prediction of x */
-    float *laurel;    /* [n][n_embd] */
-    float *low;       /* [n][n_laurel] */
-    float *route;     /* [n][n_altup] */
-    float *coefs;     /* [n][n_altup^2] */
-    float *gate;     /* [n][n_ff] */
-    float *up;       /* [n][n_ff] */
-    int32_t *neuron; /* [n_ff] of one token */
-    fy_neurons *neurons; /* [n] */
-    float *angles;   /* [n][n_rot] */
-    float *angles_q; /* [n][n_rot] of the queries, times their factor (temp_scale); NULL: as the
-                        keys */
+    float *predicted;                   /* [n][n_embd] the prediction of x */
+    float *laurel;                      /* [n][n_embd] */
+    float *low;                         /* [n][n_laurel] */
+    float *route;                       /* [n][n_altup] */
+    float *coefs;                       /* [n][n_altup^2] */
+    float *gate;                        /* [n][n_ff] */
+    float *up;                          /* [n][n_ff] */
+    int32_t *neuron;                    /* [n_ff] of one token */
+    fy_neurons *neurons;                /* [n] */
+    float *predictor;                   /* [n][rank] what fc2 reads; NULL: nothing is predicted */
+    float *angles;                      /* [n][n_rot] */
+    float *angles_q;   /* [n][n_rot] of the queries, times their factor (temp_scale); NULL: as the
+                          keys */
     float *angles_swa; /* [n][n_rot] of the layers with the window; NULL: as the others */
     fy_experts experts;
     fy_time_mix rwkv; /* families without RWKV's layers have none of it */
@@ -136,8 +137,10 @@ typedef struct {
     void *gates_user;
     fy_activations act;
     fy_sparse sparse;
-    fy_kv_layer kv;      /* of the layer that is computed */
-    fy_state_view state; /* the same, where it has no attention */
+    float sparse_threshold;
+    uint64_t n_neurons, n_kept; /* that predictors scored, and not below the threshold */
+    fy_kv_layer kv;             /* of the layer that is computed */
+    fy_state_view state;        /* the same, where it has no attention */
 } fy_decoder;
 
 /* act.x [n], which stand at act.at and rotate by act.angles, through a layer. Their keys go to
@@ -147,9 +150,12 @@ void fy_decoder_layer(fy_decoder *d, uint32_t layer, const fy_kv_layer *kv,
 
 /* --- neuron_ffn.c: feed-forward networks by neuron --- */
 
-/* Is the layer's network computed by neuron? Of files with a row for each in any case; of others a
- * single token is, where that spares rows of up. */
+/* Is the layer's network computed by neuron? Of files with a row for each in any case, and where
+ * neurons are predicted; else a single token is, where that spares rows of up. */
 bool fy_ffn_is_by_neuron(const fy_decoder *d, uint32_t layer, uint32_t n);
+/* Where neurons are predicted: shows act.x [n][n_embd] to the layer's predictor, the residual
+ * stream that PowerInfer's read: after attention, or in a parallel block before the layer. */
+void fy_ffn_predict(fy_decoder *d, uint32_t layer, uint32_t n);
 /* act.branch [n][n_embd] = what it makes of h [n][n_embd], with the bias; added to `sum`, too,
  * where that is not NULL. */
 void fy_neuron_ffn(fy_decoder *d, uint32_t layer, const float *h, uint32_t n, float *sum);

@@ -55,8 +55,10 @@ const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e);
 
 /* Feed-forward networks of which activations are exactly 0: while one token is computed, gate goes
  * first, and the rows of neurons that are 0 are not read. The bits are the same. AUTO: in a layer
- * where so many are 0 that it pays; EXACT: always; OFF: never. */
-typedef enum { FY_SPARSE_AUTO, FY_SPARSE_EXACT, FY_SPARSE_OFF } fy_sparse;
+ * where so many are 0 that it pays; EXACT: always; OFF: never. PREDICT: only neurons that the
+ * file's predictors score at least at a threshold are computed, of every token, alone or in a
+ * batch; the others count as 0, which they may not be. */
+typedef enum { FY_SPARSE_AUTO, FY_SPARSE_EXACT, FY_SPARSE_OFF, FY_SPARSE_PREDICT } fy_sparse;
 
 typedef struct {
     uint32_t n_ctx;   /* positions of a sequence; 0: the model's context_length, at most 4096 */
@@ -66,14 +68,15 @@ typedef struct {
     fy_type type_k, type_v;
     uint32_t n_seq;    /* sequences, each with a KV cache of its own; 0: 1; at most FY_SEQ_MAX */
     uint32_t n_logits; /* rows of logits computed at once; at least FY_LOGIT_ROWS */
-    /* Layers with a sliding window keep the window and a step alone. What a sequence can keep is then
-     * less (fy_session_seq_keeps), and after a call that failed it may hold nothing: ask
+    /* Layers with a sliding window keep the window and a step alone. What a sequence can keep is
+     * then less (fy_session_seq_keeps), and after a call that failed it may hold nothing: ask
      * fy_session_seq_n_past. The bits are the same. */
     bool ring;
     /* fy_session_seq_snapshot keeps something: of all sequences together at most 128 MB, or where
      * there are states two of each. Taken when they are made. */
     bool snapshots;
     fy_sparse sparse;
+    float sparse_threshold; /* of PREDICT; NAN: what the file says, or 0 */
 } fy_session_params;
 
 /* What a session would take, bytes, and its parameters with every 0 replaced. Nothing is allocated.
@@ -93,23 +96,26 @@ uint32_t fy_session_n_ctx(const fy_session *s);
 uint32_t fy_session_n_seq(const fy_session *s);
 uint32_t fy_session_n_batch(const fy_session *s);
 uint32_t fy_session_n_logits(const fy_session *s); /* rows held at once */
+/* Of FY_SPARSE_PREDICT: which share of all neurons was computed so far; NAN: none, or no such mode.
+ */
+double fy_session_neuron_share(const fy_session *s);
 
 /* Positions filled; 0 for a sequence that the session does not have. */
 uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq);
 /* How many of its first n positions a sequence can keep: all of them, but where layers have a state
- * instead of a cache, which belongs to all positions together: all that it holds, what it held before
- * the last call, a snapshot, or 0; and where they keep a window (`ring`) and what those positions see
- * is gone, a snapshot, or 0. */
+ * instead of a cache, which belongs to all positions together: all that it holds, what it held
+ * before the last call, a snapshot, or 0; and where they keep a window (`ring`) and what those
+ * positions see is gone, a snapshot, or 0. */
 uint32_t fy_session_seq_keeps(const fy_session *s, uint32_t seq, uint32_t n);
 /* Forgets positions >= n_past, and all others that fy_session_seq_keeps says it cannot keep: ask
  * fy_session_seq_n_past, and compute the rest again. */
 void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past);
-/* Remembers where the sequence stands, so that it can come back here; for the end of a turn. Nothing
- * happens where it can go back anyhow. */
+/* Remembers where the sequence stands, so that it can come back here; for the end of a turn.
+ * Nothing happens where it can go back anyhow. */
 void fy_session_seq_snapshot(fy_session *s, uint32_t seq);
 bool fy_session_has_snapshots(const fy_session *s); /* does that do anything? */
-/* How far a prompt is computed until the next one, n_prompt: there is none. They are worth a step of
- * their own where another text had the same beginning (n_shared), and before the last tokens,
+/* How far a prompt is computed until the next one, n_prompt: there is none. They are worth a step
+ * of their own where another text had the same beginning (n_shared), and before the last tokens,
  * which a chat template puts after the last message and no later prompt may repeat; each well
  * after the one before it and after what was not computed (n_cached). */
 enum { FY_SNAPSHOT_APART = 24, FY_SNAPSHOT_BEFORE_END = 8 };

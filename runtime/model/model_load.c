@@ -1,5 +1,6 @@
 /* A GGUF file -> fy_model: every tensor of the family is bound to the bytes of the map and checked;
  * all problems are reported at once. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +176,8 @@ static void bind_predictor(fy_model *m, const fy_kernels *k, uint32_t layer, fy_
         return;
     }
     *n_bound += 2;
+    if ((int64_t)t[0]->ne[1] > m->predictor_len)
+        m->predictor_len = (int64_t)t[0]->ne[1];
     const uint64_t rows[2] = {t[1]->ne[0], up->data != NULL ? (uint64_t)up->n_rows : t[1]->ne[1]};
     const uint64_t cols[2] = {m->hp.n_embd, t[0]->ne[1]};
     for (int i = 0; i < 2; i++) {
@@ -196,6 +199,15 @@ static void bind_predictor(fy_model *m, const fy_kernels *k, uint32_t layer, fy_
         if (fy_kernels_wants_q8(t[i]->type) && (int64_t)t[i]->ne[0] > m->q8_len)
             m->q8_len = (int64_t)t[i]->ne[0];
     }
+}
+
+static int read_threshold(fy_model *m, fy_err *e)
+{
+    if (fy_gguf_get_f32(m->gguf, FY_KEY_SPARSE_THRESHOLD, &m->sparse_threshold, e) < 0)
+        return -1;
+    return isnan(m->sparse_threshold)
+               ? fy_fail(e, FY_EFORMAT, "key " FY_KEY_SPARSE_THRESHOLD " is NaN, expected a number")
+               : 0;
 }
 
 /* --- several matrices in one tensor --------------------------------------------------------- */
@@ -345,6 +357,8 @@ static int bind_all(fy_model *m, fy_err *e)
     }
     for (uint32_t layer = m->chunk.first_layer; rc == 0 && layer < m->chunk.end_layer; layer++)
         bind_predictor(m, &k, layer, &m->layers[layer - m->chunk.first_layer], &n_bound, &bad);
+    if (rc == 0)
+        rc = read_threshold(m, e);
     if (rc == 0)
         complete(m, &bad);
     if (rc == 0 && n_bound != fy_gguf_n_tensors(m->gguf))

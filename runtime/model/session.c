@@ -278,11 +278,34 @@ static bool is_host_alone(const fy_model *m)
     return m->chain != NULL && !fy_chain_lacks_head(m->chain);
 }
 
-/* The parameters with every 0 replaced and every value checked. */
-static bool makes_zeros(const fy_model *m)
+static bool has_predictor(const fy_model *m, uint32_t layer)
 {
-    return fy_act_makes_zeros(m->hp.act, fy_row_of_slot(m->family, FY_T_FFN_GATE) != NULL);
+    return layer >= m->chunk.first_layer && layer < m->chunk.end_layer &&
+           fy_bound(fy_layer_at(m, layer), FY_T_FFN_PRED_1);
 }
+
+static int check_sparse(const fy_model *m, fy_session_params *p, fy_err *e)
+{
+    const bool predicts = p->sparse == FY_SPARSE_PREDICT;
+    if ((predicts || p->sparse == FY_SPARSE_EXACT) &&
+        !fy_act_makes_zeros(m->hp.act, fy_row_of_slot(m->family, FY_T_FFN_GATE) != NULL))
+        return fy_fail(e, FY_EARG,
+                       "--sparse %s: the activation of this model is %s, which is hardly ever "
+                       "exactly 0: there is nothing to leave out",
+                       predicts ? "predict" : "exact", fy_act_name(m->hp.act));
+    for (uint32_t i = 0; i < m->hp.n_layer && predicts; i++) {
+        if (!has_predictor(m, i))
+            return fy_fail(e, FY_EARG,
+                           "--sparse predict: the file has no 'blk.%u.fc1.weight': predictors are "
+                           "trained with a model and written by ferry convert --predictors",
+                           i);
+    }
+    if (predicts && isnan(p->sparse_threshold))
+        p->sparse_threshold = m->sparse_threshold;
+    return 0;
+}
+
+/* The parameters with every 0 replaced and every value checked. */
 
 static int complete_params(const fy_model *m, const fy_session_params *p, fy_session_params *out,
                            fy_err *e)
@@ -304,11 +327,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
                        "context of %u positions, but the model has learned embeddings of %u only "
                        "(position_embd); use -c %u or less",
                        out->n_ctx, most, most);
-    if (out->sparse == FY_SPARSE_EXACT && !makes_zeros(m))
-        return fy_fail(e, FY_EARG,
-                       "--sparse exact: the activation of this model is %s, which is hardly ever "
-                       "exactly 0: there is nothing to leave out",
-                       fy_act_name(m->hp.act));
+    if (check_sparse(m, out, e) != 0)
+        return -1;
     if (out->n_seq == 0)
         out->n_seq = 1;
     if (out->n_seq > FY_SEQ_MAX)
@@ -390,6 +410,9 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
         lay_out_host(&s->d.act, s->model, n, &c);
     else
         fy_activations_lay_out(&s->d.act, hp, n, (uint64_t)s->model->ff_len, &c);
+    if (p->sparse == FY_SPARSE_PREDICT)
+        s->d.act.predictor =
+            fy_lay_out(&c, n, (uint64_t)s->model->predictor_len, sizeof *s->d.act.predictor);
     if (c.overflow || c.used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "activations of %u tokens do not fit the address space; use a smaller -b",
@@ -510,6 +533,7 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
     s->model = m;
     s->d.model = m;
     s->d.sparse = full.sparse;
+    s->d.sparse_threshold = full.sparse_threshold;
     s->pass = m->chain != NULL ? &fy_pass_graphs : &fy_pass_whole;
     s->n_ctx = full.n_ctx;
     s->n_batch = full.n_batch;
@@ -556,6 +580,11 @@ uint32_t fy_session_n_batch(const fy_session *s)
 uint32_t fy_session_n_logits(const fy_session *s)
 {
     return s->logit_rows;
+}
+
+double fy_session_neuron_share(const fy_session *s)
+{
+    return s->d.n_neurons > 0 ? (double)s->d.n_kept / (double)s->d.n_neurons : NAN;
 }
 
 uint32_t fy_session_n_seq(const fy_session *s)

@@ -39,6 +39,10 @@ size_t fy_kv_move(const fy_kv_layer *l, bool values, uint32_t seq, uint32_t head
 
 int fy_session_check_saves(const fy_session *s, fy_err *e)
 {
+    if (s->d.sparse == FY_SPARSE_PREDICT)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the cache of a session that leaves out predicted neurons cannot be saved: "
+                       "others would read it as the model's own");
     if (s->model->chain == NULL)
         return 0;
     return fy_fail(

@@ -64,6 +64,7 @@ int fy_ppl_check(const fy_ppl *p, uint32_t n_ctx, fy_err *e)
 typedef struct {
     const int32_t *ids;
     uint32_t n, first, n_vocab;
+    fy_session *beside;
     const fy_ppl_sinks *sinks;
     fy_ppl_window sums;
 } piece;
@@ -79,9 +80,21 @@ double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id)
     return log(sum) - ((double)logits[id] - (double)max);
 }
 
+static int hold(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
+{
+    (void)pos, (void)n, (void)e;
+    *(const float **)user = logits;
+    return 0;
+}
+
 static int score(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
 {
     piece *p = user;
+    const float *beside = NULL;
+    const fy_eval_sinks sinks = {.logits = hold, .user = &beside};
+    /* as many as a session holds at once */
+    if (p->beside != NULL && fy_session_eval(p->beside, p->ids + pos, n, &sinks, NULL, e) != 0)
+        return -1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = pos + i + 1;
         if (next < p->first || next >= p->n)
@@ -91,7 +104,9 @@ static int score(void *user, const float *logits, uint32_t pos, uint32_t n, fy_e
         p->sums.nll += s;
         p->sums.nll_squares += s * s;
         p->sums.n_tokens++;
-        if (p->sinks->row != NULL && p->sinks->row(p->sinks->user, p->ids[next], s, row, e) != 0)
+        if (p->sinks->row != NULL &&
+            p->sinks->row(p->sinks->user, p->ids[next], s, row,
+                          beside != NULL ? beside + (size_t)i * p->n_vocab : NULL, e) != 0)
             return -1;
     }
     return 0;
@@ -138,12 +153,19 @@ static bool is_mine(const meter *m)
 /* Computes the buffer, scoring the tokens from position `first` on. */
 static int compute(meter *m, uint32_t first, fy_ppl_window *out, fy_err *e)
 {
-    piece p = {m->buffer.id, (uint32_t)m->buffer.n, first, m->n_vocab, m->sinks, {0}};
+    piece p = {.ids = m->buffer.id,
+               .n = (uint32_t)m->buffer.n,
+               .first = first,
+               .n_vocab = m->n_vocab,
+               .beside = m->p->beside,
+               .sinks = m->sinks};
     fy_eval_sinks sinks = {.logits = score, .user = &p};
     const fy_ppl_sinks *s = m->sinks;
     if (s->begin != NULL && s->begin(s->user, m->sums.n_windows - 1, m->n_rows, e) != 0)
         return -1;
     fy_session_rewind(m->session, 0);
+    if (p.beside != NULL)
+        fy_session_rewind(p.beside, 0);
     /* the last token is only ever predicted */
     const uint32_t n = m->p->compute_last ? p.n : p.n - 1;
     const int rc = n > 0 ? fy_session_eval(m->session, p.ids, n, &sinks, NULL, e) : 0;

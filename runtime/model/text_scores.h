@@ -31,10 +31,11 @@ typedef enum {
 
 typedef struct {
     fy_ppl_method method;
-    uint32_t n_ctx;    /* at least 2, at most the session's */
-    bool compute_last; /* the last token of a piece, too, which predicts nothing: others watch */
-    fy_job_part part;  /* whose windows alone are computed; n 0: all */
-    uint64_t done;     /* of those, not the ones before this one */
+    uint32_t n_ctx;     /* at least 2, at most the session's */
+    bool compute_last;  /* the last token of a piece, too, which predicts nothing: others watch */
+    fy_job_part part;   /* whose windows alone are computed; n 0: all */
+    uint64_t done;      /* of those, not the ones before this one */
+    fy_session *beside; /* of the same parameters, computes the same tokens; NULL: none */
 } fy_ppl_params;
 
 /* What one window adds. */
@@ -68,9 +69,9 @@ typedef int fy_ppl_begin_sink(void *user, uint64_t window, uint64_t row, fy_err 
 /* Sees the sums after each window (number n_windows - 1); -1 stops. */
 typedef int fy_ppl_sink(void *user, const fy_ppl *so_far, fy_err *e);
 /* Sees every position that is scored, in the order of the text: the token that follows, its -ln p,
- * and the n_vocab logits. -1 stops. */
+ * and the n_vocab logits, with those of the session beside (NULL: there is none). -1 stops. */
 typedef int fy_ppl_row_sink(void *user, int32_t id, double surprise, const float *logits,
-                            fy_err *e);
+                            const float *beside, fy_err *e);
 
 typedef struct {
     fy_ppl_begin_sink *begin; /* NULL: none; the same of the others */

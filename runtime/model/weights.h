@@ -28,6 +28,8 @@ struct fy_model {
     fy_vocab *vocab;         /* owned; NULL until asked for */
     int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
     int64_t ff_len;          /* widest feed-forward network, or expert */
+    int64_t predictor_len;   /* highest rank of a predictor; 0: there is none */
+    float sparse_threshold;  /* of its scores */
 };
 
 static inline const fy_weights *fy_layer_at(const fy_model *m, uint32_t layer)

@@ -26,7 +26,7 @@ def keys(w, arch, width, ff, **more):
             w.add_float32(name, value)
 
 
-def shapes(width, ff, experts, extra):
+def shapes(width, ff, experts, extra, rank):
     yield "token_embd", (VOCAB, width)
     for i in range(LAYERS):
         block = dict(attn_norm=(width,), attn_q=(2 * HEAD, width), attn_k=(HEAD, width), attn_v=(HEAD, width),
@@ -35,7 +35,8 @@ def shapes(width, ff, experts, extra):
             block |= dict(ffn_gate_inp=(experts, width), ffn_gate_exps=(experts, ff, width),
                           ffn_up_exps=(experts, ff, width), ffn_down_exps=(experts, width, ff))
         else:
-            block |= dict(ffn_gate=(ff, width), ffn_up=(ff, width), ffn_down=(width, ff))
+            block |= dict(ffn_gate=(ff, width), ffn_up=(ff, width))
+            block |= dict(ffn_down_t=(ff, width), fc1=(rank, width), fc2=(ff, rank)) if rank else dict(ffn_down=(width, ff))
         for name, shape in block.items():
             yield f"blk.{i}.{name}", shape
     yield "output_norm", (width,)
@@ -46,13 +47,13 @@ def bytes_of(kind, shape):
     return (*shape[:-1], shape[-1] // block * size)
 
 
-def model(out, name, arch, kind="F32", width=16, ff=16, experts=0, extra=(), worst=None, **more):
+def model(out, name, arch, kind="F32", width=16, ff=16, experts=0, extra=(), worst=None, rank=0, **more):
     w = gguf.GGUFWriter(os.path.join(out, name), arch)
     keys(w, arch, width, ff, attention__layer_norm_rms_epsilon=1e-5, **{"rope__freq_base": 1e4, **more})
     kind = gguf.GGMLQuantizationType[kind]
-    for tensor, shape in shapes(width, ff, experts, extra):
+    for tensor, shape in shapes(width, ff, experts, extra, rank):
         x = rng.normal(0, 0.3, shape).astype(np.float32) + (len(shape) == 1)
-        if worst is not None and tensor in ("token_embd", "blk.0.attn_norm", "blk.1.attn_v"):
+        if worst is not None and tensor in ("token_embd", "blk.0.attn_norm", "blk.1.attn_v", "blk.0.fc2"):
             x.flat[:: 3] = worst
         own = len(shape) > 1 and shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 and "_inp" not in tensor
         if not own or kind == gguf.GGMLQuantizationType.F32:
@@ -65,6 +66,9 @@ def model(out, name, arch, kind="F32", width=16, ff=16, experts=0, extra=(), wor
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+    if rank:   # one of PowerInfer's files
+        with open(os.path.join(out, name), "r+b") as f:
+            f.write(b"PWRI")
 
 
 out = sys.argv[1]
@@ -89,3 +93,6 @@ NORMS = (("attn_q_norm", HEAD), ("attn_k_norm", HEAD))
 MOE = dict(expert_count=4, expert_used_count=2, expert_feed_forward_length=16, expert_weights_norm=True)
 model(out, "qwen3moe", "qwen3moe", experts=4, extra=NORMS, **MOE)
 model(out, "qwen3moe_nan", "qwen3moe", experts=4, extra=NORMS, worst=np.nan, **MOE)
+for name, value in dict(powerinfer=None, powerinfer_nan=np.nan, powerinfer_inf=np.inf).items():
+    model(out, name, "llama", ff=32, rank=4, worst=value)
+model(out, "powerinfer_q4_0", "llama", "Q4_0", width=32, ff=32, rank=32)

@@ -70,11 +70,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     fy_model *m = fy_model_open(path, &e);
-    const fy_session_params p = {.n_ctx = N_CTX, .n_threads = 1};
-    fy_session_plan plan;
-    if (m != NULL && fy_session_plan_of(m, &p, &plan, &e) == 0 &&
-        plan.kv_bytes + plan.scratch_bytes <= MOST_BYTES)
-        compute(m, &p);
+    static const fy_sparse modes[] = {FY_SPARSE_AUTO, FY_SPARSE_PREDICT};
+    for (int i = 0; m != NULL && i < 2; i++) {
+        const fy_session_params p = {
+            .n_ctx = N_CTX, .n_threads = 1, .sparse = modes[i], .sparse_threshold = NAN};
+        fy_session_plan plan;
+        if (fy_session_plan_of(m, &p, &plan, &e) == 0 &&
+            plan.kv_bytes + plan.scratch_bytes <= MOST_BYTES)
+            compute(m, &p);
+    }
     fy_model_close(m);
     close(fd);
     return 0;

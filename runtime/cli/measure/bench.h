@@ -56,6 +56,7 @@ typedef struct {
     uint32_t n_batch, n_threads;
     fy_type type_k, type_v;
     fy_sparse sparse;
+    float sparse_threshold;
 } fy_bench_test;
 
 typedef struct {

@@ -83,7 +83,8 @@ static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_er
                                  .n_logits = t->n_draft + 1,
                                  .type_k = t->type_k,
                                  .type_v = t->type_v,
-                                 .sparse = t->sparse};
+                                 .sparse = t->sparse,
+                                 .sparse_threshold = t->sparse_threshold};
     *b = (bench){.t = t,
                  .s = fy_session_open(m, &p, "-p, -n, -d or -b", e),
                  .ids = calloc(n, sizeof *b->ids)};
@@ -179,6 +180,7 @@ int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool
         chunks[i] =
             (fy_chain_time){end.n_calls - chunks[i].n_calls, end.seconds - chunks[i].seconds};
     }
+    fy_say_neurons(b.s);
     close_bench(&b);
     return rc;
 }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "bundle/bundle.h"
+#include "cli/engine.h"
 #include "cli/machine.h"
 #include "cli/measure/bench.h"
 #include "cli/measure/selftest.h"
@@ -25,7 +26,8 @@ typedef struct {
     const char *model, *hub, *device, *serial, *sustained;
     fy_opt_list prompt, gen, pairs, depth, draft, accept, batch, threads, type_k, type_v;
     int64_t repetitions, cache_size;
-    int format, mmap, sparse;
+    int format, mmap;
+    const char *sparse;
     fy_machine_options machine;
     bool fetch, no_warmup, quiet, verbose;
 } options;
@@ -181,8 +183,11 @@ static int plan(job *j, fy_err *e)
         (j->o->sustained != NULL && read_sustained(j, e) != 0) ||
         fy_bench_combine(&j->lists, &j->tests, &j->n_tests, e) != 0)
         return -1;
-    for (size_t i = 0; i < j->n_tests; i++)
-        j->tests[i].sparse = (fy_sparse)j->o->sparse;
+    for (size_t i = 0; i < j->n_tests; i++) {
+        fy_bench_test *t = &j->tests[i];
+        if (fy_sparse_parse(j->o->sparse, &t->sparse, &t->sparse_threshold, e) != 0)
+            return -1;
+    }
     if (j->o->sustained != NULL && j->n_tests > 1)
         return fy_fail(e, FY_EARG,
                        "--sustained is one test, but the lists make %zu: give one value each",

@@ -24,7 +24,8 @@ typedef struct {
     double tolerance;
     const char *part;
     int64_t n_threads, n_batch, n_ctx, cache_size, finish;
-    int type_k, type_v, sparse;
+    const char *sparse;
+    int type_k, type_v;
     fy_machine_options machine;
     bool fetch, lines, llama_cut, per_word, json, quiet, verbose;
 } options;
@@ -47,16 +48,16 @@ static const fy_opt opts[] = {
      .file = FY_FILE_WORKSPACE,
      .help = "GGUF file to check, the directory of a cut model, a workspace, or ORG/NAME[:TYPE] of "
              "the hub. The first argument means the same."},
-    FY_ROWS_HUB_OF(hub, fetch)
-    {.group = "Input",
-     .name = "golden",
-     .kind = FY_OPT_STR,
-     .arg = "FILE.safetensors",
-     .offset = offsetof(options, golden),
-     .file = FY_FILE_IN,
-     .help = "Output of the reference: a safetensors file with input_ids and any of logits, "
-             "logits_tail, hidden, "
-             "greedy_ids."},
+    FY_ROWS_HUB_OF(hub, fetch){
+        .group = "Input",
+        .name = "golden",
+        .kind = FY_OPT_STR,
+        .arg = "FILE.safetensors",
+        .offset = offsetof(options, golden),
+        .file = FY_FILE_IN,
+        .help = "Output of the reference: a safetensors file with input_ids and any of logits, "
+                "logits_tail, hidden, "
+                "greedy_ids."},
     ROW_FILE("Input", "text", "FILE", FY_FILE_IN, text,
              "Instead: measure the perplexity of this text; - is standard input."),
     ROW_FILE("Input", "choices", "FILE.jsonl", FY_FILE_IN, choices,
@@ -280,24 +281,26 @@ static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
     return -1;
 }
 
-static fy_session_params session_params(const options *o)
+static int session_params(const options *o, fy_session_params *p, fy_err *e)
 {
-    return (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
-                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                               .type_k = fy_cache_types[o->type_k],
-                               .type_v = fy_cache_types[o->type_v],
-                               .sparse = (fy_sparse)o->sparse};
+    *p = (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
+                             .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                             .type_k = fy_cache_types[o->type_k],
+                             .type_v = fy_cache_types[o->type_v]};
+    return fy_sparse_parse(o->sparse, &p->sparse, &p->sparse_threshold, e);
 }
 
-static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
+static int compare(const options *o, const fy_session_params *params, const fy_model *m,
+                   const fy_golden *g, fy_err *e)
 {
-    fy_session_params p = session_params(o);
+    fy_session_params p = *params;
     p.n_ctx = fy_golden_n_ctx(g);
     fy_session *s = fy_session_open(m, &p, "-b", e);
     if (s == NULL)
         return -1;
     fy_golden_report r;
     int rc = fy_golden_compare(g, s, o->tolerance, &r, e);
+    fy_say_neurons(s);
     fy_session_free(s);
     if (rc != 0)
         return -1;
@@ -315,20 +318,20 @@ static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_e
     return rc;
 }
 
-static int eval_golden(const options *o, fy_model *m, fy_err *e)
+static int eval_golden(const options *o, const fy_session_params *p, fy_model *m, fy_err *e)
 {
     fy_golden *g = fy_golden_open(o->golden, fy_model_hparams(m), e);
-    int rc = g != NULL ? compare(o, m, g, e) : -1;
+    int rc = g != NULL ? compare(o, p, m, g, e) : -1;
     fy_golden_close(g);
     return rc;
 }
 
 /* The beginning token, where the model has one, and the text, as far as the context goes. */
-static int save_golden(const options *o, fy_model *m, fy_err *e)
+static int save_golden(const options *o, const fy_session_params *params, fy_model *m, fy_err *e)
 {
     fy_str text = {0};
     fy_ids ids = {0};
-    fy_session_params p = session_params(o);
+    fy_session_params p = *params;
     p.n_ctx = (uint32_t)o->n_ctx;
     const fy_vocab *v = fy_model_vocab(m, e);
     if (v == NULL || fy_text_in_read(o->text, &text, e) != 0)
@@ -345,11 +348,12 @@ static int save_golden(const options *o, fy_model *m, fy_err *e)
     return rc;
 }
 
-static int eval_text(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
+static int eval_text(const options *o, const fy_session_params *p, const fy_part_options *parts,
+                     fy_model *m, fy_err *e)
 {
-    fy_session_params p = session_params(o);
+    fy_session_params own = *p;
     if (o->activations_out != NULL)
-        p.sparse = FY_SPARSE_OFF; /* all neurons, with the same results */
+        own.sparse = FY_SPARSE_OFF; /* all neurons, with the same results */
     fy_eval_text t = {.model = o->model,
                       .text = o->text,
                       .kl_save = o->kl_save,
@@ -364,19 +368,19 @@ static int eval_text(const options *o, const fy_part_options *parts, fy_model *m
                       .per_word = o->per_word,
                       .json = o->json,
                       .parts = parts};
-    return fy_eval_text_run(&t, m, &p, e);
+    return fy_eval_text_run(&t, m, &own, e);
 }
 
-static int eval_items(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
+static int eval_items(const options *o, const fy_session_params *p, const fy_part_options *parts,
+                      fy_model *m, fy_err *e)
 {
-    const fy_session_params p = session_params(o);
     const fy_eval_items items = {.model = o->model,
                                  .path = o->choices != NULL ? o->choices : o->last_word,
                                  .n_ctx = (uint32_t)o->n_ctx,
                                  .json = o->json,
                                  .parts = parts};
-    return o->choices != NULL ? fy_eval_choices_run(&items, m, &p, e)
-                              : fy_eval_last_word_run(&items, m, &p, e);
+    return o->choices != NULL ? fy_eval_choices_run(&items, m, p, e)
+                              : fy_eval_last_word_run(&items, m, p, e);
 }
 
 static int check_options(const options *o, fy_err *e)
@@ -422,10 +426,13 @@ static int read_parts(const options *o, fy_part_options *out, fy_err *e)
 
 static int measure(const options *o, const fy_part_options *parts, fy_model *m, fy_err *e)
 {
-    return o->golden_save != NULL ? save_golden(o, m, e)
-           : o->text != NULL      ? eval_text(o, parts, m, e)
-           : o->golden != NULL    ? eval_golden(o, m, e)
-                                  : eval_items(o, parts, m, e);
+    fy_session_params p;
+    if (session_params(o, &p, e) != 0)
+        return -1;
+    return o->golden_save != NULL ? save_golden(o, &p, m, e)
+           : o->text != NULL      ? eval_text(o, &p, parts, m, e)
+           : o->golden != NULL    ? eval_golden(o, &p, m, e)
+                                  : eval_items(o, &p, parts, m, e);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)

@@ -239,6 +239,8 @@ static int compute(walk *w, fy_model *m, const fy_session_params *p, fy_span tex
                                        : put(w, e);
     fy_scorer_release(&w->scorer.scorer);
     fy_pair_release(&w->scorer.pair);
+    if (rc == 0)
+        fy_say_neurons(s);
     fy_session_free(s);
     return rc;
 }

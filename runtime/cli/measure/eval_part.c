@@ -38,6 +38,8 @@ static int add_common(fy_str *s, const fy_model *m, const fy_session_params *p, 
     fy_sha256_to_hex(hash, hex);
     fy_str_printf(s, "text %s\ncache %s %s\n", hex, fy_type_name(p->type_k),
                   fy_type_name(p->type_v));
+    if (p->sparse == FY_SPARSE_PREDICT)
+        fy_str_printf(s, "predicted neurons, threshold %.9g\n", (double)p->sparse_threshold);
     return s->oom ? fy_nomem(e) : 0;
 }
 

@@ -1,7 +1,8 @@
 /* `ferry eval --text`: the perplexity of a text, with --kl-save and --kl-base (distributions saved,
- * or compared with those that another model saved), --imatrix-out (an importance matrix collected
- * on the way) and --activations-out (active neurons counted on the way). Parts of it keep what each
- * window adds; their end adds it up, in the order of the windows, as one process does. */
+ * or compared with those that another model saved, or with those of all neurons where neurons are
+ * predicted), --imatrix-out (an importance matrix collected on the way) and --activations-out
+ * (active neurons counted on the way). Parts of it keep what each window adds; their end adds it
+ * up, in the order of the windows, as one process does. */
 #include "cli/measure/eval.h"
 
 #include <jansson.h>
@@ -26,7 +27,8 @@
 /* --- distributions ---------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *save, *base; /* paths; one of them */
+    const char *save, *base; /* paths; one of them, or with `beside` none */
+    bool beside;             /* compared with a session that computes all neurons */
     const fy_vocab *vocab;
     fy_span text;
     fy_ppl_params ppl;
@@ -35,14 +37,14 @@ typedef struct {
     bool of_parts;    /* which have read it */
 } kl_params;
 
-/* --kl-save or --kl-base: rows go through kl_row as the text is scored. */
+/* --kl-save, --kl-base or neither: rows go through kl_row as the text is scored. */
 typedef struct {
     kl_params p;
     fy_kl_writer *writer; /* owned; of --kl-save */
     uint64_t bytes, n_rows;
     fy_kl_reader *reader; /* owned; of --kl-base */
     uint64_t row;         /* of the text, which comes next */
-    float *below;         /* owned, [n_vocab] */
+    float *below;         /* owned, [n_vocab]; NULL: nothing is compared */
     fy_divergence sums;
     fy_divergence_report report;
 } kl_run;
@@ -98,10 +100,7 @@ static int open_base(kl_run *k, const fy_kl_head *now, fy_err *e)
     k->reader = fy_kl_open(k->p.base, e);
     if (k->reader == NULL)
         return -1;
-    if (check_base(fy_kl_head_of(k->reader), now, e) != 0)
-        return fy_ctx(e, "%s", k->p.base);
-    k->below = malloc((size_t)k->p.n_vocab * sizeof *k->below);
-    return k->below != NULL ? 0 : fy_nomem(e);
+    return check_base(fy_kl_head_of(k->reader), now, e) != 0 ? fy_ctx(e, "%s", k->p.base) : 0;
 }
 
 static void kl_close(kl_run *k)
@@ -130,7 +129,11 @@ static kl_run *kl_open(const kl_params *p, fy_err *e)
         rc = fy_sha256_of(p->text.ptr, p->text.len, head.text_hash, e);
     if (rc == 0 && p->base != NULL)
         rc = open_base(k, &head, e);
-    if (rc == 0 && p->base == NULL && !p->is_part) {
+    if (rc == 0 && (p->base != NULL || p->beside)) {
+        k->below = malloc((size_t)p->n_vocab * sizeof *k->below);
+        rc = k->below != NULL ? 0 : fy_nomem(e);
+    }
+    if (rc == 0 && p->save != NULL && !p->is_part) {
         k->writer = fy_kl_create(p->save, &head, e);
         rc = k->writer != NULL ? 0 : -1;
     }
@@ -154,8 +157,24 @@ static int compare(kl_run *k, int32_t id, double surprise, const float *logits, 
     return fy_divergence_add(&k->sums, &next, k->below, logits, surprise, k->p.n_vocab, e);
 }
 
-static int kl_row(kl_run *k, int32_t id, double surprise, const float *logits, fy_err *e)
+static int compare_beside(kl_run *k, int32_t id, double surprise, const float *logits,
+                          const float *beside, fy_err *e)
 {
+    const uint32_t n = k->p.n_vocab;
+    const fy_kl_token next = {id, (float)-fy_surprise(beside, n, id)};
+    float most = beside[0];
+    for (uint32_t i = 1; i < n; i++)
+        most = beside[i] > most ? beside[i] : most;
+    for (uint32_t i = 0; i < n; i++)
+        k->below[i] = most - beside[i];
+    return fy_divergence_add(&k->sums, &next, k->below, logits, surprise, n, e);
+}
+
+static int kl_row(kl_run *k, int32_t id, double surprise, const float *logits, const float *beside,
+                  fy_err *e)
+{
+    if (beside != NULL)
+        return compare_beside(k, id, surprise, logits, beside, e);
     if (k->reader != NULL)
         return compare(k, id, surprise, logits, e);
     k->n_rows++;
@@ -175,8 +194,8 @@ static int check_reader(kl_run *k, fy_err *e)
 
 static int kl_end(kl_run *k, fy_err *e)
 {
-    if (k->reader != NULL) {
-        if (check_reader(k, e) != 0)
+    if (k->below != NULL) {
+        if (k->reader != NULL && check_reader(k, e) != 0)
             return fy_ctx(e, "%s", k->p.base);
         fy_divergence_end(&k->sums, &k->report);
         return 0;
@@ -197,12 +216,14 @@ static bool kl_running(const kl_run *k, fy_estimate *out)
 static void kl_text(const kl_run *k, fy_str *out)
 {
     const fy_divergence_report *r = &k->report;
-    if (k->reader == NULL) {
+    if (k->below == NULL) {
         fy_str_printf(out, "saved %llu distributions of %u tokens, %llu bytes, to %s\n",
                       (unsigned long long)k->n_rows, k->p.n_vocab, (unsigned long long)k->bytes,
                       k->p.save);
         return;
     }
+    if (k->p.beside)
+        fy_str_puts(out, "to all neurons (--sparse exact), the base:\n");
     fy_str_printf(out, "base perplexity %.5f +/- %.5f, ratio %.6f, ln ratio %.6f +/- %.6f\n",
                   r->ppl_base.mean, r->ppl_base.error, exp(r->ln_ratio.mean), r->ln_ratio.mean,
                   r->ln_ratio.error);
@@ -222,7 +243,7 @@ static int kl_json(const kl_run *k, json_t *into)
     static const char *const name[FY_KLD_PERCENTILES] = {"median", "p90",   "p95",
                                                          "p99",    "p99_9", "max"};
     const fy_divergence_report *r = &k->report;
-    if (k->reader == NULL)
+    if (k->below == NULL)
         return json_object_set_new(into, "kl_save",
                                    json_pack("{s:s, s:I, s:I}", "file", k->p.save, "positions",
                                              (json_int_t)k->n_rows, "bytes", (json_int_t)k->bytes));
@@ -231,7 +252,8 @@ static int kl_json(const kl_run *k, json_t *into)
     int bad = 0;
     for (int i = 0; i < FY_KLD_PERCENTILES; i++)
         bad |= json_object_set_new(kld, name[i], fy_eval_number(r->kld_at[i]));
-    bad |= json_object_set_new(into, "kl_base", json_string(k->p.base));
+    bad |= json_object_set_new(into, "kl_base",
+                               json_string(k->p.beside ? "--sparse exact" : k->p.base));
     bad |= json_object_set_new(into, "kl_divergence", kld);
     bad |= json_object_update_new(
         into,
@@ -380,7 +402,7 @@ static int put_window(measuring *g, const fy_ppl_window *w, fy_err *e)
 {
     fy_str s = {0};
     fy_str_add(&s, w, sizeof *w);
-    if (g->kl != NULL && g->kl->reader != NULL) {
+    if (g->kl != NULL && g->kl->below != NULL) {
         const fy_divergence *d = &g->kl->sums;
         fy_str_add(&s, &d->window, sizeof d->window);
         fy_str_add(&s, d->kld_of + d->n_before, (d->n - d->n_before) * sizeof *d->kld_of);
@@ -463,7 +485,7 @@ static int take_record(void *user, const fy_part_record *r, fy_err *e)
 {
     measuring *g = user;
     fy_ppl_window w;
-    const bool compares = g->kl != NULL && g->kl->reader != NULL;
+    const bool compares = g->kl != NULL && g->kl->below != NULL;
     if (r->kind == FY_PART_DATA)
         return take_data(g, r->bytes, e);
     if (r->bytes.len < sizeof w || (!compares && r->bytes.len != sizeof w))
@@ -505,12 +527,13 @@ static int begin_window(void *user, uint64_t window, uint64_t row, fy_err *e)
     return fy_ctx(e, "%s", g->kl->p.base);
 }
 
-static int add_row(void *user, int32_t id, double surprise, const float *logits, fy_err *e)
+static int add_row(void *user, int32_t id, double surprise, const float *logits,
+                   const float *beside, fy_err *e)
 {
     measuring *g = user;
-    return fy_eval_is_part(&g->part) && g->kl->reader == NULL
+    return fy_eval_is_part(&g->part) && g->kl->below == NULL
                ? put_row(g, id, surprise, logits, e)
-               : kl_row(g->kl, id, surprise, logits, e);
+               : kl_row(g->kl, id, surprise, logits, beside, e);
 }
 
 static int end_window(void *user, const fy_ppl *p, fy_err *e)
@@ -620,10 +643,11 @@ static int prepare(measuring *g, fy_model *m, const fy_session_params *p, fy_spa
                                                                     : o->kl_save,
                                        e) != 0))
         return -1;
-    if (o->kl_save == NULL && o->kl_base == NULL)
+    if (o->kl_save == NULL && o->kl_base == NULL && p->sparse != FY_SPARSE_PREDICT)
         return 0;
     const kl_params k = {.save = o->kl_save,
                          .base = o->kl_base,
+                         .beside = o->kl_save == NULL && o->kl_base == NULL,
                          .vocab = v,
                          .text = text,
                          .ppl = o->ppl,
@@ -660,6 +684,12 @@ static int compute(measuring *g, fy_model *m, const fy_session_params *p, fy_spa
     }
     fy_session *s = fy_session_open(m, p, "-c or -b", e);
     int rc = s != NULL ? 0 : -1;
+    if (rc == 0 && g->kl != NULL && g->kl->p.beside) {
+        fy_session_params all = *p;
+        all.sparse = FY_SPARSE_AUTO;
+        ppl.beside = fy_session_open(m, &all, "-c or -b", e);
+        rc = ppl.beside != NULL ? 0 : -1;
+    }
     if (rc == 0 && o->imatrix_out != NULL) {
         g->collector = fy_collector_new(s, e);
         rc = g->collector != NULL ? 0 : -1;
@@ -670,10 +700,13 @@ static int compute(measuring *g, fy_model *m, const fy_session_params *p, fy_spa
                                        &ppl, &sinks, &g->sums, e)) != 0)
         fy_ctx(e, "%s", o->text);
     if (rc == 0)
+        fy_say_neurons(s);
+    if (rc == 0)
         rc = fy_eval_is_part(&g->part)
                  ? fy_part_file_end(g->part.file, g->sums.first, g->sums.end, g->sums.n_windows, e)
                  : show(g, e);
     fy_collector_free(g->collector);
+    fy_session_free(ppl.beside);
     fy_session_free(s);
     return rc;
 }

@@ -74,7 +74,8 @@ static void what_is_above_the_threshold_or_nan_counts(void **state)
     float v[] = {0.5f, -1, 0.01f, NAN, 0, -0.0f, 2, INFINITY, -INFINITY};
     int32_t id[9];
     fy_neurons a = {v, id, 0};
-    fy_neurons_above(&a, 9, 0.01f);
+    fy_neurons_all(&a, 9);
+    fy_neurons_above(&a, 0.01f);
     static const int32_t expected[] = {0, 3, 6, 7};
     assert_int_equal(a.n, 4);
     assert_memory_equal(id, expected, sizeof expected);
@@ -95,6 +96,55 @@ static void zeros_of_either_sign_do_not(void **state)
     assert_int_equal(id[0][0], 2);
     assert_int_equal(id[0][2], 4);
     assert_true(v[0][0] == -1 && isnan(v[0][1]) && v[0][2] == 1e-45f);
+}
+
+/* --- which are predicted --- */
+
+static void a_score_below_the_threshold_leaves_a_neuron_out_and_no_other(void **state)
+{
+    (void)state;
+    static const float score[] = {0.25f, 0.2499f, NAN, INFINITY, -INFINITY, 0.26f};
+    static const int32_t expected[] = {0, 2, 3, 5};
+    int32_t id[6];
+    fy_neurons a = {NULL, id, 0};
+    fy_neurons_predicted(&a, score, 6, 0.25f);
+    assert_int_equal(a.n, 4);
+    assert_memory_equal(id, expected, sizeof expected);
+    fy_neurons_predicted(&a, score, 6, -INFINITY);
+    assert_int_equal(a.n, 6);
+    fy_neurons_predicted(&a, score, 6, INFINITY);
+    assert_int_equal(a.n, 2); /* infinity itself, and NaN */
+}
+
+static void a_masked_batch_keeps_what_the_list_of_each_token_has(void **state)
+{
+    (void)state;
+    enum { N = 7, COLS = 5 };
+    for (int threads = 1; threads <= 3; threads++) {
+        float value_of[COLS][N], score[COLS][N];
+        int64_t n_kept = 0;
+        for (int i = 0; i < COLS * N; i++) {
+            value_of[i / N][i % N] = i % 4 == 0 ? NAN : (float)i;
+            score[i / N][i % N] = i % 6 == 0 ? NAN : value((uint64_t)i);
+        }
+        fy_backend *b = open_backend(threads);
+        const int64_t n = fy_backend_mask(b, value_of[0], score[0], 0.1f, COLS, N);
+        fy_backend_free(b);
+        for (int c = 0; c < COLS; c++) {
+            int32_t id[N];
+            fy_neurons a = {NULL, id, 0};
+            fy_neurons_predicted(&a, score[c], N, 0.1f);
+            n_kept += a.n;
+            for (int r = 0, i = 0; r < N; r++) {
+                const bool kept = i < a.n && id[i] == r;
+                const int at = c * N + r;
+                assert_true(same_bits(value_of[c][r], !kept ? 0 : at % 4 == 0 ? NAN : (float)at));
+                i += kept;
+            }
+        }
+        assert_int_equal(n, n_kept);
+        assert_in_range(n, 1, COLS * N - 1);
+    }
 }
 
 /* --- rows that are listed --- */
@@ -231,6 +281,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_above_the_threshold_or_nan_counts),
         cmocka_unit_test(zeros_of_either_sign_do_not),
+        cmocka_unit_test(a_score_below_the_threshold_leaves_a_neuron_out_and_no_other),
+        cmocka_unit_test(a_masked_batch_keeps_what_the_list_of_each_token_has),
         cmocka_unit_test(listed_rows_have_the_bits_of_the_whole_product),
         cmocka_unit_test(sums_are_chains_in_the_order_of_the_neurons),
         cmocka_unit_test(weights_of_other_neurons_may_be_anything),
