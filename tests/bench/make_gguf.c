@@ -25,6 +25,8 @@ typedef struct {
     uint32_t
         attention; /* bit i: layer i of every 16 has attention; of families that mix otherwise */
     double threshold, zeros;
+    int64_t predictor;
+    double recall;
     bool untied, transpose_down;
 } options;
 
@@ -84,6 +86,25 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, transpose_down),
      .help = "ffn_down_t instead of ffn_down."},
+    {.group = "Model",
+     .name = "predictor",
+     .kind = FY_OPT_INT,
+     .arg = "RANK",
+     .min = 0,
+     .max = 1 << 20,
+     .offset = offsetof(options, predictor),
+     .def = "0",
+     .help = "With --zeros and --transpose-down: predictors of this rank, a multiple of 64, that "
+             "keep a quarter more neurons than are not 0."},
+    {.group = "Model",
+     .name = "recall",
+     .kind = FY_OPT_FLOAT,
+     .arg = "PERCENT",
+     .min = 1,
+     .max = 99.9,
+     .offset = offsetof(options, recall),
+     .def = "98",
+     .help = "So many of 100 neurons that are not 0 are among those kept."},
     NUMBER("layers", layers, FY_N_LAYER_MAX, "Layers; 0 here and below: what the preset says."),
     NUMBER("embd", embd, 1 << 20, "Width."),
     NUMBER("ff", ff, 1 << 24, "Width of the feed-forward."),
@@ -211,22 +232,87 @@ static void take(uint32_t *field, int64_t given, int64_t preset)
         *field = (uint32_t)(given > 0 ? given : preset);
 }
 
-/* Above it are 100 - zeros of 100 values of the gate: a normal distribution, whose deviation is
- * that of the weights times the length of what is normed. */
-static double threshold_of(double zeros, uint32_t n_embd)
+/* Of a normal distribution: how much lies below z, and the z below which so much lies. */
+static double share_below(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2));
+}
+
+static double quantile(double share)
 {
     double low = -8, high = 8;
     for (int i = 0; i < 60; i++) {
         const double middle = (low + high) / 2;
-        if (0.5 * erfc(-middle / sqrt(2)) < zeros / 100)
+        if (share_below(middle) < share)
             low = middle;
         else
             high = middle;
     }
-    return low * 0.02 * sqrt(n_embd);
+    return low;
 }
 
-static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err *e)
+/* Of the weights; of those without a block type, and about of the other ones, 0.02. */
+static double deviation(fy_type t)
+{
+    return t == FY_Q4_0 ? 4.34e-3 * sqrt(17.5) : 0.02; /* levels -7 .. 7, 0 twice */
+}
+
+/* Above it are 100 - zeros of 100 values of the gate: a normal distribution, whose deviation is
+ * that of the weights times the length of what is normed. */
+static double threshold_of(double zeros, fy_type t, uint32_t n_embd)
+{
+    return quantile(zeros / 100) * deviation(t) * sqrt(n_embd);
+}
+
+/* --- predictors -------------------------------------------------------------------------------
+ *
+ * A predictor of rank r sees the first r / 2 elements of the residual stream, fc1 = [1; -1], and
+ * multiplies them as the gate does, fc2 = [G, -G]. The gate of n elements has more of its variance
+ * in those than in the others: the share c^2, c being the correlation of score and gate. The
+ * residual stream is the embedding but for a few per cent, so that all tokens and layers have one
+ * length. */
+
+enum { LOUDER = 64 }; /* the embedding; and what layers add to it is so many times quieter */
+
+typedef struct {
+    uint64_t n_seen;   /* elements; 0: there are no predictors */
+    float first, rest; /* scales of the gate's blocks, times those of the others */
+    float threshold;
+} predictor;
+
+/* P(score above s | gate above g), by Simpson's rule over the gate. */
+static double recall_of(double c, double s, double g)
+{
+    enum { STEPS = 2000 };
+    const double h = (8 - g) / STEPS;
+    double sum = 0;
+    for (int i = 0; i <= STEPS; i++) {
+        const double z = g + i * h, weight = i == 0 || i == STEPS ? 1 : i % 2 == 1 ? 4 : 2;
+        sum += weight * exp(-z * z / 2) * share_below((c * z - s) / sqrt(1 - c * c));
+    }
+    return sum * h / 3 / sqrt(2 * 3.14159265358979323846) / share_below(-g);
+}
+
+static predictor predictor_of(const options *o, fy_type t, const fy_hparams *hp)
+{
+    const double g = quantile(o->zeros / 100), s = quantile(1 - 1.25 * (1 - o->zeros / 100));
+    double low = 0, high = 0.99999;
+    for (int i = 0; i < 40; i++) {
+        const double c = (low + high) / 2;
+        if (recall_of(c, s, g) < o->recall / 100)
+            low = c;
+        else
+            high = c;
+    }
+    const double n = hp->n_embd, seen = (double)(o->predictor / 2);
+    return (predictor){.n_seen = (uint64_t)o->predictor / 2,
+                       .first = (float)(low * sqrt(n / seen)),
+                       .rest = (float)sqrt((1 - low * low) * n / (n - seen)),
+                       .threshold =
+                           (float)(s * low * sqrt(n) * deviation(t) * deviation(t) * LOUDER)};
+}
+
+static int shape_of(const options *o, const fy_family *f, fy_type type, fy_hparams *hp, fy_err *e)
 {
     const options *p = preset_of(o->arch);
     *hp = f->defaults;
@@ -250,7 +336,7 @@ static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err
     }
     hp->head_dim_v = hp->head_dim;
     hp->n_rot = (uint32_t)((float)hp->head_dim * f->rot_part);
-    const double given = o->zeros > 0 ? threshold_of(o->zeros, hp->n_embd) : o->threshold;
+    const double given = o->zeros > 0 ? threshold_of(o->zeros, type, hp->n_embd) : o->threshold;
     const double threshold = given >= 0 ? given : p->threshold; /* NAN: not given */
     if (threshold > 0 || given >= 0) {
         hp->act = FY_ACT_FATRELU;
@@ -319,6 +405,8 @@ typedef struct {
     fy_kernels k;
     float *values[FY_THREADS_MAX]; /* owned: a row of a type that is encoded; NULL: not yet */
     size_t longest;                /* elements of the longest row */
+    predictor predictor;
+    int64_t gate_before; /* tensors from a layer's gate to its fc2, which repeats its blocks */
 } filler;
 
 static int scale_index(fy_type t)
@@ -337,6 +425,53 @@ static void fill_vector(const fy_gguf_tensor *t, float *out)
         out[i] = is_bias ? 0.0F : is_decay ? -1.0F : 1.0F;
 }
 
+/* Rows of the identity, then of its negative. */
+static int fill_fc1(filler *f, const fy_gguf_tensor *t, uint64_t row, uint8_t *at, int thread,
+                    fy_err *e)
+{
+    fy_row_fault fault;
+    float *x = f->values[thread];
+    memset(x, 0, (size_t)t->ne[0] * sizeof *x);
+    x[row % f->predictor.n_seen] = row < f->predictor.n_seen ? 1 : -1;
+    return fy_row_encode(&f->k, t->type, at, x, (int64_t)t->ne[0], NULL, &fault) == 0
+               ? 0
+               : fy_fail(e, FY_EARG, "a predictor does not fit %s", fy_type_name(t->type));
+}
+
+/* How many times larger than usual the weights of a block are. */
+static float loudness(const predictor *p, fy_span name, uint64_t element)
+{
+    const bool seen = element < p->n_seen;
+    if (fy_span_ends(name, "token_embd.weight"))
+        return LOUDER;
+    if (fy_span_ends(name, "ffn_down_t.weight") || fy_span_ends(name, "ffn_down.weight") ||
+        fy_span_ends(name, "attn_output.weight"))
+        return 1.0F / LOUDER;
+    if (fy_span_ends(name, "fc2.weight"))
+        return seen ? p->first : -p->first;
+    if (fy_span_ends(name, "ffn_gate.weight"))
+        return seen ? p->first : p->rest;
+    return 1;
+}
+
+static void fill_row(const filler *f, const fy_gguf_tensor *t, int s, int64_t i, uint64_t row,
+                     uint8_t *at)
+{
+    const fy_type_info *type = fy_type_get((uint32_t)t->type);
+    const size_t row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]);
+    const bool repeats = f->predictor.n_seen > 0 && fy_span_ends(t->name, "fc2.weight");
+    const size_t fresh = repeats ? row_bytes / 2 : row_bytes;
+    uint64_t state = f->seed ^ (uint64_t)(i + 1 - (repeats ? f->gate_before : 0)) << 40 ^ row;
+    state = next(&state);
+    fill_blocks(s, at, fresh, &state);
+    if (repeats)
+        memcpy(at + fresh, at, row_bytes - fresh);
+    for (uint64_t b = 0; b < t->ne[0] / type->block && f->predictor.n_seen > 0; b++) {
+        const float d = block_scales[s].d * loudness(&f->predictor, t->name, b * type->block);
+        fy_kc_set_scales(t->type, at + b * type->bytes, fy_f32_to_f16(d), 0);
+    }
+}
+
 static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
                 fy_err *e)
 {
@@ -344,22 +479,28 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
     const fy_gguf_tensor *t = fy_gguf_writer_tensor(f->w, i);
     const size_t row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]);
     const int s = scale_index(t->type);
+    const bool is_fc1 = f->predictor.n_seen > 0 && fy_span_ends(t->name, "fc1.weight");
     if (t->n_dims == 1) {
         fill_vector(t, out);
         return 0;
     }
-    if (s == N_BLOCK_SCALES && f->values[thread] == NULL &&
+    if ((s == N_BLOCK_SCALES || is_fc1) && f->values[thread] == NULL &&
         (f->values[thread] = malloc(f->longest * sizeof(float))) == NULL)
         return fy_nomem(e);
     for (uint64_t r = 0; r < n_rows; r++) {
         uint8_t *at = (uint8_t *)out + r * row_bytes;
-        uint64_t state = f->seed ^ (uint64_t)(i + 1) << 40 ^ (row + r);
-        state = next(&state);
-        if (s < N_BLOCK_SCALES) {
-            fill_blocks(s, at, row_bytes, &state);
+        if (is_fc1) {
+            if (fill_fc1(f, t, row + r, at, thread, e) != 0)
+                return -1;
             continue;
         }
+        if (s < N_BLOCK_SCALES) {
+            fill_row(f, t, s, i, row + r, at);
+            continue;
+        }
+        uint64_t state = f->seed ^ (uint64_t)(i + 1) << 40 ^ (row + r);
         fy_row_fault fault;
+        state = next(&state);
         fill_values(f->values[thread], (size_t)t->ne[0], &state);
         if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], NULL, &fault) !=
             0)
@@ -394,11 +535,31 @@ static int add_tensor(fy_gguf_writer *w, const fy_hparams *hp, const fy_tensor_r
     return fy_gguf_add_tensor(w, name, type, n, ne, e) < 0 ? -1 : 0;
 }
 
+static int add_predictor(fy_gguf_writer *w, const fy_hparams *hp, uint32_t layer, fy_type type,
+                         const options *o, filler *f, fy_err *e)
+{
+    const uint64_t rank = (uint64_t)o->predictor;
+    const uint64_t ne[2][2] = {{hp->n_embd, rank}, {rank, hp->n_ff}};
+    char name[FY_ROW_NAME_BYTES];
+    int64_t at = -1;
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "blk.%u.fc%d.weight", layer, i + 1);
+        at = fy_gguf_add_tensor(w, name, type, 2, ne[i], e);
+        if (at < 0)
+            return -1;
+    }
+    for (f->gate_before = 1;
+         !fy_span_ends(fy_gguf_writer_tensor(w, at - f->gate_before)->name, "ffn_gate.weight");)
+        f->gate_before++;
+    return 0;
+}
+
 /* One per model before the layers, as convert has them; the output's at the end. */
 static int add_tensors(fy_gguf_writer *w, const fy_family *f, const fy_hparams *hp, fy_type type,
-                       const options *o, size_t *longest, fy_err *e)
+                       const options *o, filler *fill_from, fy_err *e)
 {
     const bool untied = o->untied;
+    size_t *longest = &fill_from->longest;
     for (size_t i = 0; i < f->n_rows; i++) {
         if (!fy_row_is_layer(&f->rows[i]) && is_wanted(hp, &f->rows[i], untied) &&
             add_tensor(w, hp, &f->rows[i], 0, type, longest, e) != 0)
@@ -413,8 +574,25 @@ static int add_tensors(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
                            e) != 0)
                 return -1;
         }
+        if (o->predictor > 0 && add_predictor(w, hp, layer, type, o, fill_from, e) != 0)
+            return -1;
     }
     return 0;
+}
+
+static int plan_predictor(fy_gguf_writer *w, const options *o, const fy_hparams *hp, fy_type type,
+                          filler *f, fy_err *e)
+{
+    if (o->predictor == 0)
+        return 0;
+    if (!(o->zeros > 20) || o->predictor % 64 != 0 || o->predictor >= 2 * (int64_t)hp->n_embd ||
+        (type != FY_Q4_0 && type != FY_Q8_0))
+        return fy_fail(
+            e, FY_EARG,
+            "--predictor: expected a multiple of 64 below twice the width, --zeros above "
+            "20 and --type q4_0 or q8_0");
+    f->predictor = predictor_of(o, type, hp);
+    return fy_gguf_add_f32(w, FY_KEY_SPARSE_THRESHOLD, f->predictor.threshold, e);
 }
 
 /* Three special tokens, the bytes as GPT-2 writes them, filler words. */
@@ -485,7 +663,7 @@ static int plan(fy_gguf_writer *w, const options *o, filler *fill_from, fy_err *
     if (!fy_type_parse(o->type, &type) ||
         (scale_index(type) == N_BLOCK_SCALES && !fy_row_can_encode(type)))
         return fy_fail(e, FY_EARG, "no random weights of type '%s'", o->type);
-    if (shape_of(o, f, &hp, e) != 0)
+    if (shape_of(o, f, type, &hp, e) != 0)
         return -1;
     return fy_gguf_add_str(w, "general.architecture", fy_span_of(f->gguf_arch), e) != 0 ||
                    fy_gguf_add_str(w, "general.name", fy_span_of("random weights"), e) != 0 ||
@@ -494,7 +672,8 @@ static int plan(fy_gguf_writer *w, const options *o, filler *fill_from, fy_err *
                    fy_gguf_add_u32(w, "general.quantization_version", FY_QUANTIZATION_VERSION, e) !=
                        0 ||
                    add_vocab(w, hp.n_vocab, e) != 0 ||
-                   add_tensors(w, f, &hp, type, o, &fill_from->longest, e) != 0
+                   plan_predictor(w, o, &hp, type, fill_from, e) != 0 ||
+                   add_tensors(w, f, &hp, type, o, fill_from, e) != 0
                ? -1
                : 0;
 }

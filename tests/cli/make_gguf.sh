@@ -38,6 +38,9 @@ check "one whose gate passes little is made" make_tiny "$TMP/sparse.gguf" --arch
 check_equal "with a threshold" true \
     "$("$FERRY" inspect "$TMP/sparse.gguf" --json | jq '.metadata."ferry.activation_threshold" > 1')"
 check "and it runs" runs "$TMP/sparse.gguf"
+check "one with predictors is made" make_tiny "$TMP/predicted.gguf" --arch mistral --embd 512 --heads 8 --ff 4096 --zeros 90 --transpose-down --predictor 128
+check_status "and an eighth of the neurons is computed" 0 'computed 1[123]\.[0-9] % of the neurons' \
+    "$FERRY" bench -m "$TMP/predicted.gguf" -p 0 -n 32 -r 1 --sparse predict
 check "an output matrix of its own" make_tiny "$TMP/untied.gguf" --untied
 check_equal "is one more" 16 "$("$FERRY" inspect "$TMP/untied.gguf" --json | jq '[.tensors[] | select((.shape | length) == 2)] | length')"
 
