@@ -86,6 +86,11 @@ static const fy_opt opts[] = {
         "Store the down matrices of feed-forward networks transposed (ffn_down_t), a row for "
         "each neuron, so that decoding does not read those of neurons that are 0. Of models "
         "with a ReLU activation (docs/sparse.md)."),
+    FY_LINE_STR(
+        "Output", "predictors", "DIR", predictors,
+        "Also write the predictors in DIR, model_0.pt to one for the last layer, which tell "
+        "which neurons of a layer are not 0 (run --sparse predict). The file is one of "
+        "PowerInfer's, with --transpose-down; PowerInfer computes with f16 and q4_0."),
     FY_LINE_STR("Output", "model-name", "NAME", model_name,
                 "The name inside the file (general.name) instead of the one that the model card, "
                 "config.json or the directory's name gives."),
@@ -189,7 +194,7 @@ static int convert(fy_convert_job *j, const char *path, const options *o, fy_err
     double begin = fy_now_s();
     if (fy_convert_job_plan(j, path, o, e))
         return -1;
-    if (j->plan != NULL)
+    if (j->plan != NULL && o->predictors == NULL) /* others do not open PowerInfer's files */
         fy_warn_other_readers(&j->config);
     if (o->dry_run)
         return o->json ? fy_convert_print_json(j, -1, e) : fy_convert_print_plan(j, e);
@@ -225,11 +230,11 @@ static int check_options(const options *o, fy_err *e)
     const bool parts = o->part != NULL || o->finish > 0;
     if (parts && (o->vocab_only || o->json))
         return fy_fail(e, FY_EARG, "--part and --finish have no --vocab-only and no --json");
-    if (o->transpose_down && (o->vocab_only || o->embedding_only))
+    if ((o->transpose_down || o->predictors != NULL) && (o->vocab_only || o->embedding_only))
         return fy_fail(
             e, FY_EARG,
-            "--transpose-down is about the layers, which --vocab-only and --embedding-only "
-            "leave out");
+            "--%s is about the layers, which --vocab-only and --embedding-only leave out",
+            o->transpose_down ? "transpose-down" : "predictors");
     if (o->vocab_only && o->fit)
         return fy_fail(e, FY_EARG, "--fit is about tensors, --vocab-only has none");
     if (o->vocab_only && o->lora.n > 0)

@@ -21,6 +21,7 @@
 #include "cli/verb_rows.h"
 #include "convert/source/family_match.h"
 #include "convert/source/lora.h"
+#include "convert/source/predictors.h"
 #include "convert/write/convert_identity.h"
 #include "convert/write/gguf_meta.h"
 #include "convert/write/model_id.h"
@@ -165,6 +166,9 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
     j->has_config = true;
     if (fy_ckpt_merge_loras(j->source, &j->config, j->path, j->o->lora.items, j->o->lora.n, e))
         return -1;
+    if (j->o->predictors != NULL &&
+        fy_ckpt_add_predictors(j->source, j->o->predictors, &j->config.hp, e))
+        return fy_ctx(e, "--predictors");
     fy_type output, embedding;
     fy_file_type file;
     if (chosen_type(j->o, &file, e) != 0)
@@ -176,6 +180,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
         .embedding_type = fy_chosen_type(FY_ROW_TYPES, j->o->embedding_type, &embedding),
         .rules = j->rules,
         .transpose_down = j->o->transpose_down,
+        .predictors = j->o->predictors != NULL,
         .embedding_only = j->o->embedding_only,
         .allow_unmapped = j->o->allow_unmapped,
     };
@@ -191,6 +196,19 @@ static int add_tensors(fy_convert_job *j, fy_err *e)
     if (fy_split_size(j->o->split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
         return -1;
     return j->plan != NULL ? fy_gguf_add_planned(j->writer, j->plan, e) : 0;
+}
+
+/* As PowerInfer reads it. */
+static int add_powerinfer(fy_convert_job *j, fy_err *e)
+{
+    float threshold;
+    if (j->o->predictors == NULL)
+        return 0;
+    fy_gguf_writer_powerinfer(j->writer);
+    const int rc = fy_predictor_threshold(j->o->predictors, &threshold, e);
+    return rc == 0  ? fy_gguf_add_f32(j->writer, FY_KEY_SPARSE_THRESHOLD, threshold, e)
+           : rc < 0 ? -1
+                    : 0;
 }
 
 static int make_header(fy_convert_job *j, fy_err *e)
@@ -213,7 +231,7 @@ static int make_header(fy_convert_job *j, fy_err *e)
         .model = j->meta,
         .source_sha256 = hash,
     };
-    if (fy_gguf_meta_write(j->writer, &meta, e) || add_tensors(j, e))
+    if (fy_gguf_meta_write(j->writer, &meta, e) || add_powerinfer(j, e) || add_tensors(j, e))
         return -1;
     fy_rss_anon_most(&j->peak_anon);
     fy_hf_tokenizer_free(j->tokenizer);
@@ -260,19 +278,16 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
     return fy_convert_fill(j->stream, i, row, n_rows, out, thread, e);
 }
 
-/* The output may stand next to the checkpoint's files, but not take the place of one. */
-static int check_distinct(const fy_convert_job *j, fy_err *e)
+/* Is the output one of the files that it is made from? */
+static int check_other(const char *dir, const char *out, fy_err *e)
 {
-    const char *out = fy_str_z(&j->out_path);
-    if (!fy_file_is_dir(j->path) && fy_file_exists(out) && fy_file_is_same(j->path, out))
-        return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out);
-    DIR *d = fy_file_exists(out) ? opendir(j->dir) : NULL;
+    DIR *d = fy_file_exists(out) ? opendir(dir) : NULL;
     int rc = 0;
     for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
         const char *end = strrchr(en->d_name, '.');
         if (end != NULL && strcmp(end, ".gguf") == 0)
             continue; /* an earlier output */
-        char *path = fy_path_join(j->dir, en->d_name);
+        char *path = fy_path_join(dir, en->d_name);
         if (path == NULL)
             rc = fy_nomem(e);
         else if (!fy_file_is_dir(path) && fy_file_is_same(path, out))
@@ -284,6 +299,17 @@ static int check_distinct(const fy_convert_job *j, fy_err *e)
     if (d != NULL)
         closedir(d);
     return rc;
+}
+
+/* The output may stand next to the checkpoint's files, but not take the place of one. */
+static int check_distinct(const fy_convert_job *j, fy_err *e)
+{
+    const char *out = fy_str_z(&j->out_path);
+    if (!fy_file_is_dir(j->path) && fy_file_exists(out) && fy_file_is_same(j->path, out))
+        return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out);
+    if (check_other(j->dir, out, e))
+        return -1;
+    return j->o->predictors != NULL ? check_other(j->o->predictors, out, e) : 0;
 }
 
 /* A name that nobody gave may come from the model card: it replaces no file but an earlier result
@@ -336,6 +362,8 @@ static int identify(const fy_convert_job *j, fy_identity_kind kind, fy_str *sour
             return -1;
         fy_str_printf(sources, "--lora with scale %.17g\n", scale);
     }
+    if (j->o->predictors != NULL && fy_convert_identity(j->o->predictors, kind, sources, e))
+        return -1;
     if (j->o->allow_nonfinite)
         fy_str_puts(sources, "--allow-nonfinite\n");
     if (j->o->fit)

@@ -27,7 +27,7 @@
 /* The options of `ferry convert`, as they are parsed. Texts are NULL, and types below 0, when they
  * are not given. */
 typedef struct {
-    const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
+    const char *outfile, *model_name, *pre, *chat_template, *split_max_size, *predictors;
     fy_opt_list keep, lora; /* "REGEX=TYPE", "DIR[:SCALE]" */
     int outtype, recipe, output_type, embedding_type;
     bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;

@@ -530,19 +530,18 @@ static void tied_output(builder *b, const fy_ckpt_tensor *src)
 
 /* --- a row for each neuron -------------------------------------------------------------------- */
 
-static int check_transposition(const fy_hf_config *c, fy_err *e)
+static int check_transposition(const fy_hf_config *c, const char *option, fy_err *e)
 {
     const fy_family *f = c->family;
     const bool gated = fy_row_of_slot(f, FY_T_FFN_GATE) != NULL;
     if (c->hp.n_expert > 0)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "--transpose-down: the matrices of experts are not transposed");
+        return fy_fail(e, FY_EUNSUPPORTED, "%s: the matrices of experts are not transposed",
+                       option);
     if (fy_row_by_neuron(f, FY_T_FFN_DOWN) == NULL || !fy_act_makes_zeros(c->hp.act, gated))
-        return fy_fail(
-            e, FY_EUNSUPPORTED,
-            "--transpose-down: %s, whose activations are hardly ever exactly 0: no neuron "
-            "could be left out",
-            fy_act_name(c->hp.act));
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s: %s, whose activations are hardly ever exactly 0: no neuron could be "
+                       "left out",
+                       option, fy_act_name(c->hp.act));
     return 0;
 }
 
@@ -561,19 +560,71 @@ static void transpose(const fy_family *f, fy_plan_tensor *t)
     t->row = row;
 }
 
+/* --- what PowerInfer reads -------------------------------------------------------------------- */
+
+/* The embedding once more: its readers want an output matrix; of OPT, which has learned positions,
+ * they want none. */
+static void repeat_embedding(builder *b, const fy_tensor_row *output)
+{
+    fy_convert_plan *p = b->plan;
+    if (fy_row_of_slot(p->config->family, FY_T_POSITION_EMBD) != NULL)
+        return;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        if (p->tensors[i].row->slot == FY_T_TOKEN_EMBD) {
+            p->tensors[p->n_tensors] = p->tensors[i];
+            p->tensors[p->n_tensors++].row = output;
+            return;
+        }
+    }
+}
+
+/* All rows of the positions, also those before the first one. */
+static void keep_positions(fy_plan_tensor *t)
+{
+    if (t->transform != FY_X_SKIP_2)
+        return;
+    t->transform = FY_X_COPY;
+    t->ne[1] += 2;
+}
+
+static void add_predictor(builder *b, uint32_t layer)
+{
+    fy_convert_plan *p = b->plan;
+    for (int i = 0; i < 2; i++) {
+        char name[FY_ROW_NAME_BYTES];
+        uint32_t of;
+        snprintf(name, sizeof name, "blk.%u.fc%d.weight", layer, i + 1);
+        const fy_ckpt_tensor *src = fy_ckpt_find(b->dir, fy_span_of(name));
+        const fy_tensor_row *row = fy_neuron_row_of_gguf(p->config->family, fy_span_of(name), &of);
+        b->used[index_of(b, src)] = true;
+        p->tensors[p->n_tensors++] = (fy_plan_tensor){.row = row,
+                                                      .transform = FY_X_COPY,
+                                                      .layer = layer,
+                                                      .n_dims = 2,
+                                                      .ne = {src->shape[1], src->shape[0], 1, 1},
+                                                      .src = src};
+    }
+}
+
 /* rows[0..n): one row of the output and its other forms. */
 static void add_row(builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer)
 {
     fy_convert_plan *p = b->plan;
     fy_plan_tensor t;
-    if (!find_source(b, rows, n, layer, &t))
-        return;
-    if (t.row->slot == FY_T_OUTPUT && p->config->tied && t.src != NULL) {
-        tied_output(b, t.src);
+    const bool found = find_source(b, rows, n, layer, &t);
+    if (rows[0].slot == FY_T_OUTPUT && p->config->tied) {
+        if (found && t.src != NULL)
+            tied_output(b, t.src);
+        if (b->o->predictors)
+            repeat_embedding(b, &rows[0]);
         return;
     }
-    if (b->o->transpose_down)
+    if (!found)
+        return;
+    if (b->o->transpose_down || b->o->predictors)
         transpose(p->config->family, &t);
+    if (b->o->predictors)
+        keep_positions(&t);
     p->tensors[p->n_tensors++] = t;
 }
 
@@ -606,8 +657,11 @@ static void add_rows(builder *b)
     while (last > first && !fy_row_is_layer(&f->rows[last - 1]))
         last--;
     add_range(b, 0, first, 0);
-    for (uint32_t layer = 0; layer < b->plan->config->hp.n_layer; layer++)
+    for (uint32_t layer = 0; layer < b->plan->config->hp.n_layer; layer++) {
         add_range(b, first, last, layer);
+        if (b->o->predictors)
+            add_predictor(b, layer);
+    }
     add_range(b, last, f->n_rows, 0);
 }
 
@@ -619,7 +673,8 @@ static int count_params(fy_convert_plan *p, fy_err *e)
     for (size_t i = 0; i < p->n_tensors; i++) {
         const fy_plan_tensor *t = &p->tensors[i];
         uint64_t n = t->ne[0];
-        if (t->src == NULL || (t->row->slot >= FY_T_UNUSED_0 && t->row->slot <= FY_T_UNUSED_2))
+        if (t->src == NULL || (t->row->slot == FY_T_OUTPUT && p->config->tied) ||
+            (t->row->slot >= FY_T_UNUSED_0 && t->row->slot <= FY_T_UNUSED_2))
             continue;
         for (uint32_t d = 1; d < t->n_dims; d++) {
             if (!fy_mul_u64(n, t->ne[d], &n))
@@ -704,13 +759,15 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
     b.faulty = calloc(n_in + 1, sizeof *b.faulty);
     if (p != NULL) {
         *p = (fy_convert_plan){.config = config, .file.recipe = o->recipe};
-        p->tensors = calloc(f->n_rows * config->hp.n_layer, sizeof *p->tensors);
+        p->tensors = calloc((f->n_rows + 2) * config->hp.n_layer + 1, sizeof *p->tensors);
         p->drops = calloc(n_in + 1, sizeof *p->drops);
     }
     int rc = -1;
     if (b.used == NULL || b.faulty == NULL || p == NULL || p->tensors == NULL || p->drops == NULL) {
         fy_nomem(e);
-    } else if (!o->transpose_down || check_transposition(config, e) == 0) {
+    } else if ((!o->transpose_down && !o->predictors) ||
+               check_transposition(config, o->predictors ? "--predictors" : "--transpose-down",
+                                   e) == 0) {
         size_t n_found;
         b.scheme = fy_prefix_scheme_of(dir, f, &n_found);
         add_rows(&b);

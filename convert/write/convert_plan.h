@@ -45,6 +45,8 @@ typedef struct {
     const fy_type *output_type, *embedding_type; /* NULL: not given */
     fy_type_rules *rules;                        /* NULL: none */
     bool transpose_down; /* ffn_down becomes ffn_down_t: a row for each neuron */
+    bool predictors;     /* the same, and the directory has predictors (predictors.h): the tensors
+                            are those that PowerInfer reads */
     bool embedding_only; /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
     bool allow_unmapped; /* an unknown tensor is dropped */
 } fy_plan_options;

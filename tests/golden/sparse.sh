@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Models whose neurons are mostly 0: PowerInfer's files against their reference; ffn_down_t as convert and quantize write it;
-# decoding that leaves neurons out gives the ids of decoding that does not.
+# decoding that leaves neurons out gives the ids of decoding that does not; predicted neurons against their reference.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
@@ -83,6 +83,85 @@ check_equal "arm64 has the ids of this machine" "$(ids "$FERRY" "$TMP/q4_0.gguf"
     "$(ids "$FERRY_ARM" "$TMP/q4_0.gguf" auto 100 "$prompt")"
 check_equal "and any number of threads" "$(ids "env FERRY_THREADS=1 $FERRY" "$TMP/q4_0.gguf" auto 100 "$prompt")" \
     "$(ids "env FERRY_THREADS=3 $FERRY" "$TMP/q4_0.gguf" auto 100 "$prompt")"
+
+# --- predicted neurons ----------------------------------------------------------------------------------------------
+data=tests/data/sparse
+# The reference leaves out, of every token, what the predictor scores below the file's threshold. -b 1 lists neurons, a batch masks.
+predicted() { # NAME FILE DIR SHARE
+    local name=$1 file=$2 golden=$3/predicted.safetensors batch
+    for batch in 1 512; do
+        check_status "$name: predicted as the reference does, batches of $batch, with the share" 0 "computed $4 % of the neurons, as predicted" \
+            "$FERRY" eval -m "$file" --golden "$golden" --sparse predict -b $batch
+    done
+    check "$name: predicted, scalar kernels" env FY_CPU_MASK=0 "$FERRY" eval -m "$file" --golden "$golden" --sparse predict -b 1
+    check "$name: predicted, arm64" $FERRY_ARM eval -m "$file" --golden "$golden" --sparse predict -b 1
+}
+check "relu converts with its predictors" "$FERRY" convert $relu --outtype f16 --predictors $data/relu/predictor -q -o "$TMP/relu.gguf"
+check "opt, whose layers are called as predictors are" \
+    "$FERRY" convert $data/opt/model --outtype f16 --predictors $data/opt/predictor -q -o "$TMP/opt.gguf"
+predicted relu "$TMP/relu.gguf" $data/relu 72.9
+predicted opt "$TMP/opt.gguf" $data/opt 41.5
+predicted opt.powerinfer.gguf $data/opt/model.powerinfer.gguf $data/opt 41.5
+predicted falcon.powerinfer.gguf $data/falcon/model.powerinfer.gguf $data/falcon 50.5
+check "relu: all of its neurons are those of the model" "$FERRY" eval -m "$TMP/relu.gguf" --golden $relu/golden_long.safetensors --tolerance 1e-2
+
+# What PowerInfer reads: the bytes of its own converter, but for those of position_embd, which it has in f16.
+tensors() { "$FERRY" inspect "$1" --hash --json | jq -c '[.tensors[] | select(.name != "position_embd.weight") | [.name, .type, .shape, .sha256]] | sort'; }
+check_equal "opt: the tensors of PowerInfer's converter" "$(tensors $data/opt/model.powerinfer.gguf)" "$(tensors "$TMP/opt.gguf")"
+check_equal "opt: all rows of the positions" '["f32",[64,130]]' "$(tensor "$TMP/opt.gguf" position_embd.weight)"
+check_equal "a tied output is there, too" '["f16",[256,768]]' "$(tensor "$TMP/relu.gguf" output.weight)"
+check_equal "its magic" PWRI "$(head -c 4 "$TMP/relu.gguf")"
+check_equal "its threshold" -1 "$("$FERRY" inspect "$TMP/relu.gguf" --json | jq '.metadata."powerinfer.sparse_threshold"')"
+check_equal "predictors of the ranks that they have" '[["f16",[256,20]],["f16",[32,1024]]]' \
+    "[$(tensor "$TMP/relu.gguf" blk.0.fc1.weight),$(tensor "$TMP/relu.gguf" blk.3.fc2.weight)]"
+
+# Alone or in a batch, on any number of threads, the same bits; all neurons are kept, or none.
+head -c 3000 tests/data/held.txt >"$TMP/text"
+golden_of() { # FILE OPTION...: what it computes of a text
+    "$FERRY" eval -m "$1" --text "$TMP/text" -c 40 --golden-save "$TMP/saved.safetensors" -q "${@:2}" && sha256sum <"$TMP/saved.safetensors"
+}
+for file in "$TMP/relu.gguf" "$TMP/relu_q8.gguf"; do
+    [ -f "$file" ] || check "quantize takes predictors, too" "$FERRY" quantize "$TMP/relu.gguf" "$file" q8_0 -q
+    want=$(golden_of "$file" --sparse predict:-0.5)
+    for how in "-b 1" "-b 7" "-t 3 -b 1" "-t 3"; do
+        # shellcheck disable=SC2086
+        check_equal "$(basename "$file"): the bits of a batch, $how" "$want" "$(golden_of "$file" --sparse predict:-0.5 $how)"
+    done
+    check_equal "$(basename "$file"): with no threshold those of all neurons" "$(golden_of "$file" --sparse off)" \
+        "$(golden_of "$file" --sparse predict:-inf -b 1)"
+done
+measure() { "$FERRY" eval -m "$TMP/relu.gguf" --text "$TMP/text" -c 64 --json -q "$@"; }
+found=$(measure --sparse predict)
+check_equal "a text is measured beside all neurons" true "$(jq '.kl_divergence.mean > 0 and .kl_divergence.mean < 0.5 and .same_top > 0.8' <<<"$found")"
+measure --kl-save "$TMP/base.kl" >/dev/null
+check_equal "which is its distance from a saved base" true "$(jq -n --argjson a "$found" \
+    --argjson b "$(measure --sparse predict --kl-base "$TMP/base.kl")" \
+    '($a.kl_divergence.mean / $b.kl_divergence.mean - 1 | fabs) < 1e-3 and $a.same_top == $b.same_top')"
+check_status "run -v says how many it computed" 0 '[|] 72\.[0-9] % of the neurons [|]' \
+    "$FERRY" run -m "$TMP/relu.gguf" -p 'Once upon a time' -n 60 -v --sparse predict
+check_equal "no neuron is an answer, too" 0 "$("$FERRY" run -m "$TMP/relu.gguf" -p a -n 4 --json --sparse predict:inf | jq .timing.neurons_computed)"
+
+refuse_predictors() { # NAME WORDS DIR
+    check_status "predictors: $1" 1 "$2" "$FERRY" convert $relu --predictors "$3" -o "$TMP/no.gguf"
+}
+copy() { rm -rf "$TMP/p" && cp -r $data/relu/predictor "$TMP/p"; }
+check_status "predict without predictors" 2 "the file has no 'blk.0.fc1.weight'" \
+    "$FERRY" run -m "$TMP/f16.gguf" -p a -n 1 --sparse predict
+check_status "a threshold that is none" 2 "--sparse: 'x' is not a threshold" "$FERRY" run -m "$TMP/relu.gguf" -p a -n 1 --sparse predict:x
+check_status "a mode that is none" 2 "--sparse: " "$FERRY" run -m "$TMP/relu.gguf" -p a -n 1 --sparse predicted
+check_status "a prompt cache of predicted neurons" 1 'cannot be saved' \
+    "$FERRY" run -m "$TMP/relu.gguf" -p a -n 1 --sparse predict --prompt-cache "$TMP/cache"
+refuse_predictors "of another model" "opt/predictor: has 2 predictors \(\*.pt\), expected one for each of the model's 4 layers" $data/opt/predictor
+copy && cp $data/opt/predictor/model_1.pt "$TMP/p/model_1.pt"
+refuse_predictors "of another shape" "model_1.pt: 'fc1.weight' has shape \[24, 64\], expected \[rank, 256\], the width of the model" "$TMP/p"
+copy && head -c 30000 $data/relu/predictor/model_2.pt >"$TMP/p/model_2.pt"
+refuse_predictors "cut off" 'model_2.pt: ' "$TMP/p"
+copy && mv "$TMP/p/model_3.pt" "$TMP/p/model_4.pt"
+refuse_predictors "of another layer" 'model_3.pt: cannot open: No such file' "$TMP/p"
+copy && cp $data/relu/predictor/config.json "$TMP/p/model_0.pt"
+refuse_predictors "no checkpoint" 'model_0.pt: ' "$TMP/p"
+copy && echo '{"sparse_threshold": "low"}' >"$TMP/p/config.json"
+refuse_predictors "a threshold that is text" 'sparse_threshold is ' "$TMP/p"
 
 # --- what is refused ------------------------------------------------------------------------------------------------
 "$FERRY" convert tests/data/tales --outtype f16 -q -o "$TMP/silu.gguf"
