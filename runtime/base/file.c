@@ -2,6 +2,7 @@
  * whole: locking, reserving, flushing in steps, renaming, and removal when the process dies. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -128,11 +129,19 @@ static int fill(fy_map *m, int fd, const char *path, const fy_map_options *optio
     return rc == 0 && options->lock ? lock(m, path, options->progress, e) : rc;
 }
 
+/* A name that another machine has just replaced may be known by its old handle: a second look finds
+ * the new one. */
+static int open_now(const char *path, int flags)
+{
+    const int fd = open(path, flags, 0666);
+    return fd < 0 && errno == ESTALE ? open(path, flags, 0666) : fd;
+}
+
 int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *options, fy_err *e)
 {
     *m = (fy_map){0};
-    int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+    /* a pipe is refused below, not waited for */
+    int fd = open_now(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fy_fail_errno(e, "%s: cannot open", path);
     struct stat st;
@@ -303,11 +312,11 @@ int fy_check_own(int fd, const char *path, fy_err *e)
 int fy_open_own(const char *path, fy_err *e)
 {
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = open(path, flags | O_CREAT | O_EXCL, 0666);
+    int fd = open_now(path, flags | O_CREAT | O_EXCL);
     if (fd >= 0)
         return fd;
     if (errno == EEXIST)
-        fd = open(path, flags);
+        fd = open_now(path, flags);
     if (fd < 0)
         return errno == ELOOP ? fy_fail(e, FY_EIO, "%s: is a symbolic link; remove it", path)
                               : fy_fail_errno(e, "%s: cannot create", path);
@@ -443,7 +452,7 @@ static int make_shared(const fy_out *o, uint64_t size, const uint8_t *key, fy_er
 static int open_shared(const fy_out *o, fy_err *e)
 {
     struct stat st;
-    const int fd = open(o->part, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int fd = open_now(o->part, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return fy_fail_errno(e, "%s: cannot open", o->part);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
@@ -485,6 +494,25 @@ fy_out *fy_out_open_shared(const char *path, uint64_t size, const uint8_t key[32
         return o;
     out_free(o);
     return NULL;
+}
+
+void fy_out_remove_unlinked(const char *path)
+{
+    const fy_span base = fy_path_base(path);
+    char *dir = dir_of(path);
+    DIR *d = dir != NULL ? opendir(dir) : NULL;
+    const struct dirent *entry;
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        const fy_span name = fy_span_of(entry->d_name);
+        const size_t at = base.len + sizeof ".part." - 1;
+        if (name.len == at + 2 * ID_BYTES && memcmp(name.ptr, base.ptr, base.len) == 0 &&
+            memcmp(name.ptr + base.len, ".part.", at - base.len) == 0 &&
+            strspn(name.ptr + at, "0123456789abcdef") == 2 * ID_BYTES)
+            unlinkat(dirfd(d), entry->d_name, 0);
+    }
+    if (d != NULL)
+        closedir(d);
+    free(dir);
 }
 
 const char *fy_out_part(const fy_out *o)

@@ -72,6 +72,8 @@ fy_out *fy_out_open_kept(const char *path, fy_err *e);
 #define FY_OUT_ID_HEX 33
 fy_out *fy_out_open_shared(const char *path, uint64_t size, const uint8_t key[32], bool make,
                            char id[FY_OUT_ID_HEX], fy_err *e);
+/* Removes what processes that were killed while they made that file have left next to it. */
+void fy_out_remove_unlinked(const char *path);
 const char *fy_out_part(const fy_out *o); /* name of the .part file; view */
 int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e);
 /* Cuts, or grows and reserves the space. */

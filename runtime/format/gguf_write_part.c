@@ -227,6 +227,12 @@ static int check_parts(fy_write_job *j, const char *path, fy_err *e)
 static void remove_journals(const fy_write_job *j, const char *path)
 {
     fy_str s = {0};
+    for (size_t f = 0; f < j->w->n_files; f++) {
+        char *name = fy_gguf_split_name(path, (uint32_t)f, (uint32_t)j->w->n_files);
+        if (name != NULL)
+            fy_out_remove_unlinked(name);
+        free(name);
+    }
     for (uint32_t i = 1; i <= j->parts->part.n; i++) {
         fy_str_clear(&s);
         fy_str_printf(&s, "%s.%u-of-%u.part", path, i, j->parts->part.n);

@@ -74,6 +74,11 @@ check_status "an option of sbatch is one line" 2 "expected one option of sbatch"
 farm --engine print --as kubernetes -j 3 quantize f16.gguf 'a $(HOME) "b".gguf' q4_0 >manifest
 check_equal "a manifest has two jobs" "kind: Job kind: Job" "$(grep '^kind' manifest | xargs)"
 check "of three pods" grep -qx '  completions: 3' manifest
+# `kubernetes-validate --strict`, which has the published schemas, accepts these keys in these places for 1.30 and 1.37.
+check_equal "the keys are those of a Job, each in its place" "apiVersion kind metadata .name spec .completionMode .completions .parallelism .backoffLimit \
+.template ..spec ...restartPolicy ...containers ....name ....image ....workingDir ....command ....volumeMounts .....name .....mountPath ...volumes ....name \
+....persistentVolumeClaim .....claimName" \
+    "$(sed '/^---/,$d; /^#/d; s/- /  /' manifest | awk '{ match($0, /^ */); k = $1; sub(/:.*/, "", k); printf "%s%s%s", s, substr("........", 1, RLENGTH / 2), k; s = " " }')"
 # JSON is YAML: the list of words is one
 sed -n 's/^ *command: //p' manifest >words
 check_equal "its words, of which \$\$ is a \$" '["ferry","quantize","--part","auto/3","f16.gguf","a $$(HOME) \"b\".gguf","q4_0"]' "$(head -1 words | jq -c .)"
