@@ -154,20 +154,29 @@ static void put_end(const fy_requant *q, const char *out, fy_str *s)
         fy_str_printf(s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(w));
 }
 
-static int put_parts(fy_requant *q, fy_str *s, fy_err *e)
+static fy_pool *open_pool(int64_t n_threads, fy_err *e)
+{
+    return fy_pool_new(n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)n_threads, e);
+}
+
+/* Each part, and how long they take by a sample. */
+static int put_parts(fy_requant *q, int64_t n_threads, fy_str *s, fy_err *e)
 {
     const uint32_t n = q->p.parts->part.n;
-    uint64_t *work = n > 0 ? calloc(n, sizeof *work) : NULL;
-    if (n > 0 && work == NULL)
-        return fy_nomem(e);
-    const int rc = n > 0 ? fy_requant_shares(q, n, work, e) : 0;
-    if (rc == 0 && n > 0)
-        fy_part_show(work, n, -1, s);
+    double seconds = -1;
+    if (n == 0)
+        return 0;
+    uint64_t *work = calloc(n, sizeof *work);
+    fy_pool *pool = work != NULL ? open_pool(n_threads, e) : NULL;
+    int rc = work == NULL ? fy_nomem(e) : pool == NULL ? -1 : fy_requant_shares(q, n, work, e);
+    if (rc == 0)
+        fy_part_show(work, n, fy_requant_estimate(q, pool, &seconds) ? seconds : -1, s);
+    fy_pool_free(pool);
     free(work);
     return rc;
 }
 
-static int print_plan(fy_requant *q, const char *out, fy_err *e)
+static int print_plan(fy_requant *q, const char *out, int64_t n_threads, fy_err *e)
 {
     fy_str s = {0};
     uint64_t space;
@@ -175,7 +184,7 @@ static int print_plan(fy_requant *q, const char *out, fy_err *e)
     for (size_t i = 0; i < q->stats.n_tensors; i++)
         put_row(q, i, &s);
     put_end(q, out, &s);
-    if (put_parts(q, &s, e) != 0 || fy_stdout_text(&s, e) != 0)
+    if (put_parts(q, n_threads, &s, e) != 0 || fy_stdout_text(&s, e) != 0)
         return -1;
     if (fy_file_space(out, &space, NULL) == 0)
         fy_log(FY_LOG_INFO, "free space there: %.1f MB", (double)space * 1e-6);
@@ -365,8 +374,7 @@ static void say_end(fy_requant *q, const char *out, double seconds)
 static int write_file(fy_requant *q, const options *o, shown_report *shown, fy_err *e)
 {
     fy_progress progress;
-    fy_pool *pool =
-        fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
+    fy_pool *pool = open_pool(o->n_threads, e);
     if (pool == NULL || begin_report(shown, q, o, e) != 0) {
         fy_pool_free(pool);
         return -1;
@@ -456,7 +464,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     shown_report shown = {.in = in, .out = out, .file = o->report};
     const int rc = !o->dry_run ? write_file(q, o, &shown, e)
                    : o->json   ? print_json(q, out, -1, e)
-                               : print_plan(q, out, e);
+                               : print_plan(q, out, o->n_threads, e);
     fy_requant_close(q);
     fy_part_options_release(&parts);
     return rc;

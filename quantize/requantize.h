@@ -44,7 +44,7 @@ typedef struct {
     fy_type to;
     fy_type wanted; /* another than `to`: its blocks do not divide the rows */
     fy_type_why why;
-    bool transposed; /* ffn_down becomes ffn_down_t: a row for each neuron */
+    bool transposed;      /* ffn_down becomes ffn_down_t: a row for each neuron */
     const int32_t *order; /* where rows (of a vector: elements) come from; NULL: they stay */
     bool requantized;     /* quantized already, and now in another quantized type */
     const fy_imatrix_entry *importance; /* for ne[0] columns of ne[2] matrices; view; NULL: none */
@@ -84,6 +84,9 @@ int fy_requant_measure(fy_requant *q, fy_err *e);
 
 /* What each part of the work reads and writes: [n] bytes. */
 int fy_requant_shares(fy_requant *q, uint32_t n, uint64_t *work, fy_err *e);
+/* Seconds of quantizing all of it with these threads, by a sample of the largest matrix, while the
+ * file is in memory. False: it has no matrix, or the sample cannot be quantized. */
+bool fy_requant_estimate(fy_requant *q, fy_pool *pool, double *seconds);
 /* Writes the planned file, or its part. `out` must not be the input. The bytes depend neither on
  * the pool nor on whether it was interrupted on the way. A value that is not finite, or not finite
  * in the new type, is FY_EFORMAT and names tensor, row and element. */

@@ -101,6 +101,9 @@ truncate -s $((8 + ${#header} + bytes)) "$TMP/70b/model.safetensors"
 "$FERRY" convert "$TMP/70b" --outtype q4_0 --part 1/64 --dry-run -o "$TMP/l.gguf" >"$TMP/plan" 2>"$TMP/log" || cat "$TMP/log"
 share=$(sed -n 's/.*: \([0-9.]*\) of that$/\1/p' "$TMP/plan")
 check "64 parts of a 70B model: the largest does ${share:-?} of the mean" jq -en "${share:-9} <= 1.03"
+check "and how long they take at once" grep -qE '^all at once about [0-9.]+ s, one after the other [0-9.]+ s$' "$TMP/plan"
+"$FERRY" quantize "$TMP/f16.gguf" "$TMP/l.gguf" q4_0 -q --part 1/64 --dry-run >"$TMP/plan"
+check "of quantize, too" grep -qE '^all at once about [0-9.]+ s, one after the other [0-9.]+ s$' "$TMP/plan"
 
 # --- kills ----------------------------------------------------------------------------------------------------------
 source=$TMP/k16.gguf
