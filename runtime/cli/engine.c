@@ -523,8 +523,7 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
 {
     const float *logits = NULL;
-    *t = (fy_timing){
-        .load_s = g->load_s, .backend = fy_model_backend(g->model), .neuron_share = NAN};
+    *t = (fy_timing){.load_s = g->load_s, .backend = fy_model_backend(g->model)};
     if (p->grammar != NULL)
         fy_matcher_reset(p->grammar);
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
@@ -536,6 +535,7 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
     }
     const int rc = generate(g, s, logits, p, t, why, e);
     t->neuron_share = fy_session_neuron_share(g->session);
+    t->predicts = !isnan(t->neuron_share);
     if (g->speculator == NULL)
         return rc;
     fy_speculator_settle(g->speculator, g->session);
@@ -571,7 +571,7 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
     if (t->n_steps > 0)
         fy_str_printf(out, " | %.2f tokens a step",
                       (double)(t->n_steps + t->n_draft_accepted) / (double)t->n_steps);
-    if (!isnan(t->neuron_share))
+    if (t->predicts)
         fy_str_printf(out, " | %.1f %% of the neurons", 100 * t->neuron_share);
     fy_str_printf(out, " | peak memory %llu MB (rss anon %llu MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
@@ -590,7 +590,7 @@ void fy_timing_json(const fy_timing *t, fy_str *out)
                   rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
                   t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
-    if (!isnan(t->neuron_share))
+    if (t->predicts)
         fy_str_printf(out, ",\"neurons_computed\":%.6f", t->neuron_share);
     if (t->n_steps > 0)
         fy_str_printf(out, ",\"steps\":%llu,\"draft_n\":%llu,\"draft_n_accepted\":%llu",

@@ -142,7 +142,8 @@ typedef struct {
     uint32_t n_evals;     /* tokens that generate_s measures, each with logits of its own */
     uint64_t n_steps;     /* of the model, with speculation; 0: there is none */
     uint64_t n_draft, n_draft_accepted; /* guesses */
-    double neuron_share; /* of neurons that were computed, where they are predicted; else NAN */
+    bool predicts;                      /* neurons are predicted, and of them ... */
+    double neuron_share;                /* ... so many computed */
 } fy_timing;
 
 typedef enum {
