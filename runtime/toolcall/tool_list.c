@@ -41,6 +41,22 @@ static int check_member(const json_t *v, json_type type, size_t i, const char *k
                    type == JSON_STRING ? "a string" : "an object");
 }
 
+/* Missing or null: a function without parameters. Arguments are an object, so no schema of another
+ * type is one of parameters. */
+static int check_parameters(const json_t *v, size_t i, fy_err *e)
+{
+    const json_t *type = json_object_get(v, "type");
+    if (check_member(v, JSON_OBJECT, i, "parameters", e) != 0)
+        return -1;
+    if (type == NULL || (json_is_string(type) && strcmp(json_string_value(type), "object") == 0))
+        return 0;
+    return fy_fail(
+        e, FY_EARG,
+        "tools[%zu].function.parameters.type: expected \"object\": a function takes named "
+        "arguments",
+        i);
+}
+
 /* Adds the function to the list, with every member that a template may read. */
 static int add_tool(fy_tools *t, const json_t *tool, size_t i, fy_err *e)
 {
@@ -56,7 +72,7 @@ static int add_tool(fy_tools *t, const json_t *tool, size_t i, fy_err *e)
     const json_t *text = json_object_get(f, "description");
     const json_t *parameters = json_object_get(f, "parameters");
     if (check_name(name, i, e) != 0 || check_member(text, JSON_STRING, i, "description", e) != 0 ||
-        check_member(parameters, JSON_OBJECT, i, "parameters", e) != 0)
+        check_parameters(parameters, i, e) != 0)
         return -1;
     if (fy_tools_has(t, (fy_span){json_string_value(name), json_string_length(name)}))
         return fy_fail(e, FY_EARG, "tools[%zu].function.name: '%s' is there twice", i,

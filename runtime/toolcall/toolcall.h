@@ -32,8 +32,9 @@ enum {
 typedef struct fy_tools fy_tools;
 
 /* `list`: OpenAI's form, [{"type": "function", "function": {"name", "description", "parameters"}}].
- * A description or parameters that are missing or null are fine. NULL on failure: FY_EARG, the
- * message names the member ("tools[2].function.name: ..."). The list is not needed afterwards. */
+ * A description or parameters that are missing or null are fine; the type of parameters is object.
+ * NULL on failure: FY_EARG, the message names the member ("tools[2].function.name: ..."). The list
+ * is not needed afterwards. */
 fy_tools *fy_tools_new(const json_t *list, fy_err *e);
 void fy_tools_free(fy_tools *t); /* NULL is fine */
 

@@ -68,6 +68,10 @@ static void a_bad_list_is_refused_by_member(void **state)
          "tools[0].function.description: expected a string"},
         {"[{\"function\":{\"name\":\"a\",\"parameters\":[]}}]",
          "tools[0].function.parameters: expected an object"},
+        {"[{\"function\":{\"name\":\"a\",\"parameters\":{\"type\":\"string\"}}}]",
+         "tools[0].function.parameters.type: expected \"object\""},
+        {"[{\"function\":{\"name\":\"a\",\"parameters\":{\"type\":[\"object\",\"null\"]}}}]",
+         "tools[0].function.parameters.type: expected \"object\""},
         {"[{\"function\":{\"name\":\"a\"}},{\"function\":{\"name\":\"a\"}}]",
          "tools[1].function.name: 'a' is there twice"},
     };
