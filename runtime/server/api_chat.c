@@ -26,13 +26,7 @@ typedef struct {
     fy_str opened; /* the end of the prompt that opens a section of thinking */
     chat_answer answers[FY_ASK_ANSWERS_MAX];
     bool begun[FY_ASK_ANSWERS_MAX];
-    uint64_t id_seed; /* of the ids of calls */
 } chat;
-
-static fy_span view(const fy_str *s)
-{
-    return (fy_span){fy_str_z(s), s->len};
-}
 
 /* The last call of the piece becomes an item: one for each call, as clients expect. */
 static void put_last_call(chat_answer *c)
@@ -45,10 +39,10 @@ static void put_last_call(chat_answer *c)
         fy_str_printf(&c->calls, "\"id\":\"%s\",\"type\":\"function\",", call->id);
     fy_str_puts(&c->calls, "\"function\":{");
     if (c->begins) {
-        fy_put_span(&c->calls, "name", view(&call->name));
+        fy_put_span(&c->calls, "name", fy_str_view(&call->name));
         fy_str_putc(&c->calls, ',');
     }
-    fy_put_span(&c->calls, "arguments", view(&c->arguments));
+    fy_put_span(&c->calls, "arguments", fy_str_view(&c->arguments));
     fy_str_puts(&c->calls, "}}");
     fy_str_clear(&c->arguments);
     c->has_call = c->begins = false;
@@ -80,8 +74,8 @@ static chat_answer *divide(fy_answer *a, fy_span text, bool at_end)
     chat_answer *c = &h->answers[a->index];
     int rc = 0;
     if (!h->begun[a->index])
-        rc = fy_parts_begin(&c->parts, h->splits, view(&h->opened), &k->tools,
-                            h->id_seed + a->index, NULL);
+        rc = fy_parts_begin(&c->parts, h->splits, fy_str_view(&h->opened), &k->tools,
+                            k->number + a->index, NULL);
     h->begun[a->index] = true;
     fy_str_clear(&c->thinking);
     fy_str_clear(&c->text);
@@ -128,9 +122,9 @@ static void put_calls(const fy_parts *p, fy_str *out)
     for (size_t i = 0; i < p->n_calls; i++) {
         fy_str_printf(out, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{",
                       i > 0 ? "," : "", p->calls[i].id);
-        fy_put_span(out, "name", view(&p->calls[i].name));
+        fy_put_span(out, "name", fy_str_view(&p->calls[i].name));
         fy_str_putc(out, ',');
-        fy_put_span(out, "arguments", view(&p->calls[i].arguments));
+        fy_put_span(out, "arguments", fy_str_view(&p->calls[i].arguments));
         fy_str_puts(out, "}}");
     }
     fy_str_putc(out, ']');
@@ -138,15 +132,15 @@ static void put_calls(const fy_parts *p, fy_str *out)
 
 static void put_message(fy_answer *a, fy_str *out)
 {
-    const chat_answer *c = divide(a, view(&a->text), true);
+    const chat_answer *c = divide(a, fy_str_view(&a->text), true);
     fy_str_puts(out, "\"message\":{\"role\":\"assistant\",");
     if (c->parts.n_calls > 0 && c->text.len == 0)
         fy_str_puts(out, "\"content\":null");
     else
-        fy_put_span(out, "content", view(&c->text));
+        fy_put_span(out, "content", fy_str_view(&c->text));
     if (c->thinking.len > 0) {
         fy_str_putc(out, ',');
-        fy_put_span(out, "reasoning_content", view(&c->thinking));
+        fy_put_span(out, "reasoning_content", fy_str_view(&c->thinking));
     }
     if (c->parts.n_calls > 0)
         put_calls(&c->parts, out);
@@ -167,15 +161,7 @@ static void whole(fy_ask *k, fy_str *out)
         put_logprobs(a, 0, out);
         fy_str_printf(out, ",\"finish_reason\":\"%s\"}", finish_reason(a));
     }
-    fy_str_puts(out, "],\"usage\":");
-    fy_put_usage(k, out);
-    fy_str_puts(out, ",\"timings\":");
-    fy_put_timings(&k->answers[0], out);
-    if (k->verbose) {
-        fy_str_putc(out, ',');
-        fy_put_verbose(&k->answers[0], out);
-    }
-    fy_str_putc(out, '}');
+    fy_put_openai_end(k, out);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -223,18 +209,18 @@ static void put_delta(fy_answer *a, const chat_answer *c, size_t token, fy_str *
 {
     fy_str delta = {0};
     if (c->thinking.len > 0)
-        fy_put_span(&delta, "reasoning_content", view(&c->thinking));
+        fy_put_span(&delta, "reasoning_content", fy_str_view(&c->thinking));
     if (c->thinking.len > 0 && c->text.len > 0)
         fy_str_putc(&delta, ',');
     if (c->text.len > 0)
-        fy_put_span(&delta, "content", view(&c->text));
+        fy_put_span(&delta, "content", fy_str_view(&c->text));
     if (c->calls.len > 0) {
         fy_str_puts(&delta, delta.len > 0 ? ",\"tool_calls\":[" : "\"tool_calls\":[");
         fy_str_add(&delta, c->calls.ptr, c->calls.len);
         fy_str_putc(&delta, ']');
     }
     if (delta.len > 0 || (a->ask->logprobs && token < a->n_said))
-        put_chunk(a, view(&delta), token, NULL, NULL, out);
+        put_chunk(a, fy_str_view(&delta), token, NULL, NULL, out);
     out->oom |= delta.oom || c->text.oom || c->thinking.oom || c->calls.oom;
     fy_str_release(&delta);
 }
@@ -266,18 +252,7 @@ static void progress(fy_answer *a, fy_str *out)
 
 static void close_stream(fy_ask *k, fy_str *out)
 {
-    fy_str json = {0};
-    if (k->include_usage) {
-        fy_str_putc(&json, '{');
-        fy_put_openai_head(k, "chat.completion.chunk", &json);
-        fy_str_puts(&json, ",\"choices\":[],\"usage\":");
-        fy_put_usage(k, &json);
-        fy_str_puts(&json, ",\"timings\":");
-        fy_put_timings(&k->answers[0], &json);
-        fy_str_putc(&json, '}');
-        fy_put_event(out, &json);
-    }
-    fy_str_puts(out, FY_SSE_DONE);
+    fy_put_openai_close(k, "chat.completion.chunk", out);
 }
 
 static void release(fy_ask *k)
@@ -332,7 +307,6 @@ static int read_chat(fy_ask *k, const json_t *o, fy_bad_ask *b)
     k->state = calloc(1, sizeof(chat));
     if (k->state == NULL)
         return fy_nomem(&b->e);
-    ((chat *)k->state)->id_seed = strtoull(strrchr(k->id, '-') + 1, NULL, 16);
     if (fy_ask_read_common(k, o, b) != 0 || fy_members_read(o, members, k, b) != 0 ||
         read_format(k, o, b) != 0 || fy_read_tools(k->served, o, &k->tools, b) != 0 ||
         fy_force_tools(k, b) != 0)

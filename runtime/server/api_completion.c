@@ -143,7 +143,7 @@ static void put_prompt(const fy_answer *a, fy_str *out)
     fy_str text = {0};
     fy_str_putc(out, ',');
     fy_vocab_decode(a->ask->served->vocab, a->task.ids.id, a->task.n_prompt, true, &text, NULL);
-    fy_put_span(out, "prompt", (fy_span){fy_str_z(&text), text.len});
+    fy_put_span(out, "prompt", fy_str_view(&text));
     out->oom |= text.oom;
     fy_str_release(&text);
 }
@@ -179,7 +179,7 @@ static void put_fields(const completion *c, const fy_str *all, fy_str *out)
     bool first = true;
     fy_str_putc(out, '{');
     for (size_t i = 0; i < c->n_fields; i++) {
-        const fy_span v = find_field((fy_span){fy_str_z(all), all->len}, c->fields[i]);
+        const fy_span v = find_field(fy_str_view(all), c->fields[i]);
         if (v.ptr == NULL)
             continue;
         fy_str_puts(out, first ? "" : ",");
@@ -215,7 +215,7 @@ static void put_answer(const fy_answer *a, fy_span text, size_t to_token, fy_str
 void fy_put_verbose(const fy_answer *a, fy_str *out)
 {
     fy_str_puts(out, "\"__verbose\":");
-    put_begin(a, (fy_span){fy_str_z(&a->text), a->text.len}, out);
+    put_begin(a, fy_str_view(&a->text), out);
     put_tokens(a, 0, a->n_said, out);
     put_end(a, out);
     put_prompt(a, out);
@@ -233,12 +233,6 @@ static void whole(fy_ask *k, fy_str *out)
         put_answer(a, (fy_span){a->text.ptr, a->text.len}, a->n_said, out);
     }
     fy_str_puts(out, k->n_answers > 1 ? "]" : "");
-}
-
-static void open_stream(fy_ask *k, fy_str *out)
-{
-    (void)k;
-    (void)out;
 }
 
 static void put_part(fy_answer *a, fy_span text, size_t token, bool progress, fy_str *out)
@@ -286,13 +280,8 @@ static void release(fy_ask *k)
 }
 
 /* llama-server's own API has no [DONE]. */
-static const fy_reply_form form = {.whole = whole,
-                                   .open = open_stream,
-                                   .piece = piece,
-                                   .progress = progress,
-                                   .end = end,
-                                   .close = open_stream,
-                                   .release = release};
+static const fy_reply_form form = {
+    .whole = whole, .piece = piece, .progress = progress, .end = end, .release = release};
 
 static int read_fields(completion *c, const json_t *o, fy_bad_ask *b)
 {

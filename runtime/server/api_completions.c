@@ -67,21 +67,7 @@ static void whole(fy_ask *k, fy_str *out)
         fy_str_puts(out, i > 0 ? "," : "");
         put_choice(a, (fy_span){a->text.ptr, a->text.len}, 0, fy_finish_reason(a), out);
     }
-    fy_str_puts(out, "],\"usage\":");
-    fy_put_usage(k, out);
-    fy_str_puts(out, ",\"timings\":");
-    fy_put_timings(&k->answers[0], out);
-    if (k->verbose) {
-        fy_str_putc(out, ',');
-        fy_put_verbose(&k->answers[0], out);
-    }
-    fy_str_putc(out, '}');
-}
-
-static void open_stream(fy_ask *k, fy_str *out)
-{
-    (void)k;
-    (void)out;
+    fy_put_openai_end(k, out);
 }
 
 static void put_chunk(const fy_answer *a, fy_span text, size_t token, const char *finish,
@@ -121,18 +107,7 @@ static void end(fy_answer *a, fy_str *out)
 
 static void close_stream(fy_ask *k, fy_str *out)
 {
-    fy_str json = {0};
-    if (k->include_usage) {
-        fy_str_putc(&json, '{');
-        fy_put_openai_head(k, "text_completion", &json);
-        fy_str_puts(&json, ",\"choices\":[],\"usage\":");
-        fy_put_usage(k, &json);
-        fy_str_puts(&json, ",\"timings\":");
-        fy_put_timings(&k->answers[0], &json);
-        fy_str_putc(&json, '}');
-        fy_put_event(out, &json);
-    }
-    fy_str_puts(out, FY_SSE_DONE);
+    fy_put_openai_close(k, "text_completion", out);
 }
 
 static void progress(fy_answer *a, fy_str *out)
@@ -140,12 +115,8 @@ static void progress(fy_answer *a, fy_str *out)
     put_chunk(a, (fy_span){0}, a->n_said, NULL, true, out);
 }
 
-static const fy_reply_form form = {.whole = whole,
-                                   .open = open_stream,
-                                   .piece = piece,
-                                   .progress = progress,
-                                   .end = end,
-                                   .close = close_stream};
+static const fy_reply_form form = {
+    .whole = whole, .piece = piece, .progress = progress, .end = end, .close = close_stream};
 
 static const fy_member members[] = {{"echo", FY_MEMBER_BOOL, offsetof(fy_ask, echo), 0, 0},
                                     {.name = NULL}};

@@ -73,7 +73,7 @@ static void put_vector(input *in)
         else
             fy_str_printf(&in->text, i > 0 ? ",%.9g" : "%.9g", (double)v);
     }
-    fy_put_base64(&in->text, (fy_span){fy_str_z(&bytes), bytes.len});
+    fy_put_base64(&in->text, fy_str_view(&bytes));
     fy_str_puts(&in->text, m->base64 ? "\"" : "]");
     in->text.oom |= bytes.oom;
     fy_str_release(&bytes);

@@ -216,17 +216,12 @@ typedef struct {
     size_t n_blocks;
 } messages;
 
-static fy_span view(const fy_str *s)
-{
-    return (fy_span){fy_str_z(s), s->len};
-}
-
 static void put_json_event(fy_str *out, const char *name, fy_str *json)
 {
     if (json->oom)
         out->oom = true;
     else
-        fy_sse_put(out, name, view(json));
+        fy_sse_put(out, name, fy_str_view(json));
     fy_str_release(json);
 }
 
@@ -265,7 +260,7 @@ static void begin_block(messages *h, fy_part kind, const fy_answer_call *call)
         &json, "{\"type\":\"content_block_start\",\"index\":%zu,\"content_block\":", h->n_blocks++);
     if (kind == FY_PART_CALL) {
         fy_str_printf(&json, "{\"type\":\"tool_use\",\"id\":\"toolu_%s\",", call->id);
-        fy_put_span(&json, "name", view(&call->name));
+        fy_put_span(&json, "name", fy_str_view(&call->name));
         fy_str_puts(&json, ",\"input\":{}}}");
     } else {
         fy_str_puts(&json, kind == FY_PART_THINKING
@@ -306,8 +301,8 @@ static messages *divide(fy_answer *a, fy_span text, bool at_end, fy_str *out)
     int rc = 0;
     h->out = k->stream ? out : NULL;
     if (!h->begun)
-        rc = fy_parts_begin(&h->parts, h->splits, view(&h->opened), &k->tools,
-                            strtoull(strchr(k->id, '_') + 1, NULL, 16), NULL);
+        rc = fy_parts_begin(&h->parts, h->splits, fy_str_view(&h->opened), &k->tools, k->number,
+                            NULL);
     h->begun = true;
     if (rc == 0)
         rc = fy_parts_add(&h->parts, text, on_part, h, NULL);
@@ -351,7 +346,7 @@ static void put_usage(const fy_ask *k, fy_str *out)
 
 static bool is_object(const fy_str *s)
 {
-    json_t *v = fy_json_data(view(s), NULL);
+    json_t *v = fy_json_data(fy_str_view(s), NULL);
     const bool yes = json_is_object(v);
     json_decref(v);
     return yes;
@@ -362,13 +357,13 @@ static void put_blocks(const fy_parts *p, fy_str *out)
     const char *comma = "";
     if (p->thinking.len > 0) {
         fy_str_puts(out, "{\"type\":\"thinking\",");
-        fy_put_span(out, "thinking", view(&p->thinking));
+        fy_put_span(out, "thinking", fy_str_view(&p->thinking));
         fy_str_puts(out, ",\"signature\":\"\"}");
         comma = ",";
     }
     if (p->content.len > 0 || p->n_calls == 0) {
         fy_str_printf(out, "%s{\"type\":\"text\",", comma);
-        fy_put_span(out, "text", view(&p->content));
+        fy_put_span(out, "text", fy_str_view(&p->content));
         fy_str_putc(out, '}');
         comma = ",";
     }
@@ -376,7 +371,7 @@ static void put_blocks(const fy_parts *p, fy_str *out)
         const fy_answer_call *c = &p->calls[i];
         const bool whole = is_object(&c->arguments);
         fy_str_printf(out, "%s{\"type\":\"tool_use\",\"id\":\"toolu_%s\",", comma, c->id);
-        fy_put_span(out, "name", view(&c->name));
+        fy_put_span(out, "name", fy_str_view(&c->name));
         fy_str_puts(out, ",\"input\":");
         fy_str_puts(out, whole ? fy_str_z(&c->arguments) : "{}"); /* one that was cut is not JSON */
         fy_str_putc(out, '}');
@@ -386,7 +381,7 @@ static void put_blocks(const fy_parts *p, fy_str *out)
 static void whole(fy_ask *k, fy_str *out)
 {
     fy_answer *a = &k->answers[0];
-    const messages *h = divide(a, view(&a->text), true, out);
+    const messages *h = divide(a, fy_str_view(&a->text), true, out);
     fy_str_putc(out, '{');
     put_head(k, out);
     fy_str_puts(out, ",\"content\":[");

@@ -1,6 +1,6 @@
 /* Ollama's API: POST /api/chat, /api/generate, /api/embed and /api/embeddings, and what its clients
- * ask before: /api/tags, /api/show, /api/ps, /api/version. Requests are translated into the members that the other APIs
- * read. A stream, which is the default, is one JSON object per line. */
+ * ask before: /api/tags, /api/show, /api/ps, /api/version. Requests are translated into the members
+ * that the other APIs read. A stream, which is the default, is one JSON object per line. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,20 +228,15 @@ typedef struct {
     fy_str calls;          /* items of "tool_calls" that ended in it */
 } ollama;
 
-static fy_span view(const fy_str *s)
-{
-    return (fy_span){fy_str_z(s), s->len};
-}
-
 /* A whole call, as an item of "tool_calls"; left out when its arguments are not an object. */
 static void put_call(ollama *h, size_t i)
 {
     const fy_answer_call *call = &h->parts.calls[i];
-    json_t *arguments = fy_json_data(view(&call->arguments), NULL);
+    json_t *arguments = fy_json_data(fy_str_view(&call->arguments), NULL);
     if (json_is_object(arguments)) {
         fy_str_printf(&h->calls, "%s{\"id\":\"call_%s\",\"function\":{\"index\":%zu,",
                       h->calls.len > 0 ? "," : "", call->id, i);
-        fy_put_span(&h->calls, "name", view(&call->name));
+        fy_put_span(&h->calls, "name", fy_str_view(&call->name));
         fy_str_puts(&h->calls, ",\"arguments\":");
         char *text = json_dumps(arguments, JSON_COMPACT | JSON_REAL_PRECISION(17)); /* one line */
         fy_str_puts(&h->calls, text != NULL ? text : "{}");
@@ -267,8 +262,8 @@ static ollama *divide(fy_answer *a, fy_span text, bool at_end)
     ollama *h = k->state;
     int rc = 0;
     if (!h->begun)
-        rc = fy_parts_begin(&h->parts, h->splits, view(&h->opened), &k->tools,
-                            strtoull(strchr(k->id, '_') + 1, NULL, 16), NULL);
+        rc = fy_parts_begin(&h->parts, h->splits, fy_str_view(&h->opened), &k->tools, k->number,
+                            NULL);
     h->begun = true;
     fy_str_clear(&h->thinking);
     fy_str_clear(&h->text);
@@ -306,10 +301,10 @@ static void put_head(const char *model, fy_str *out)
 static void put_text(const ollama *h, fy_str *out)
 {
     fy_str_puts(out, h->is_chat ? "\"message\":{\"role\":\"assistant\"," : "");
-    fy_put_span(out, h->is_chat ? "content" : "response", view(&h->text));
+    fy_put_span(out, h->is_chat ? "content" : "response", fy_str_view(&h->text));
     if (h->thinking.len > 0) {
         fy_str_putc(out, ',');
-        fy_put_span(out, "thinking", view(&h->thinking));
+        fy_put_span(out, "thinking", fy_str_view(&h->thinking));
     }
     if (h->calls.len > 0)
         fy_str_printf(out, ",\"tool_calls\":[%s]", fy_str_z(&h->calls));
@@ -335,17 +330,11 @@ static void put_end(const fy_answer *a, fy_str *out)
 static void whole(fy_ask *k, fy_str *out)
 {
     fy_answer *a = &k->answers[0];
-    const ollama *h = divide(a, view(&a->text), true);
+    const ollama *h = divide(a, fy_str_view(&a->text), true);
     put_head(k->served->name, out);
     put_text(h, out);
     put_end(a, out);
     out->oom |= h->failed;
-}
-
-static void nothing(fy_ask *k, fy_str *out)
-{
-    (void)k;
-    (void)out;
 }
 
 /* A line, when something has come. */
@@ -407,10 +396,8 @@ static void release(fy_ask *k)
 
 const fy_reply_form fy_ollama_form = {.stream_type = "application/x-ndjson",
                                       .whole = whole,
-                                      .open = nothing,
                                       .piece = piece,
                                       .end = end,
-                                      .close = nothing,
                                       .fail = fail,
                                       .release = release};
 
@@ -492,7 +479,8 @@ void fy_handle_ollama_generate(fy_exchange *x)
 
 /* --- embeddings ------------------------------------------------------------------------------- */
 
-/* The request with OpenAI's names: of length 1, but as they are in the older form. NULL: refused. */
+/* The request with OpenAI's names: of length 1, but as they are in the older form. NULL: refused.
+ */
 static json_t *translate_embed(const fy_served *v, const json_t *o, bool old, fy_bad_ask *b)
 {
     json_t *input = json_object_get(o, old ? "prompt" : "input");

@@ -302,11 +302,6 @@ typedef struct {
     const char *id; /* view: of the answer, without its prefix */
 } response;
 
-static fy_span view(const fy_str *s)
-{
-    return (fy_span){fy_str_z(s), s->len};
-}
-
 static fy_span text_of(const response *h, const item *it)
 {
     const fy_str *s = it->kind == FY_PART_THINKING  ? &h->parts.thinking
@@ -345,7 +340,7 @@ static void put_item(const response *h, size_t i, const char *status, fy_str *ou
     if (it->kind == FY_PART_CALL) {
         const fy_answer_call *call = &h->parts.calls[it->call];
         fy_str_printf(out, "\"type\":\"function_call\",\"call_id\":\"call_%s\",", call->id);
-        fy_put_span(out, "name", view(&call->name));
+        fy_put_span(out, "name", fy_str_view(&call->name));
         fy_str_putc(out, ',');
         fy_put_span(out, "arguments", text);
     } else {
@@ -368,7 +363,7 @@ static void put_event(response *h, const char *name, fy_str *rest)
     fy_str json = {0};
     fy_str_printf(&json, "{\"type\":\"%s\",\"sequence_number\":%llu,%s}", name,
                   (unsigned long long)h->seq++, fy_str_z(rest));
-    fy_sse_put(h->out, name, view(&json));
+    fy_sse_put(h->out, name, fy_str_view(&json));
     h->out->oom |= json.oom || rest->oom;
     fy_str_release(&json);
     fy_str_release(rest);
@@ -487,8 +482,8 @@ static void divide(fy_answer *a, fy_span text, uint32_t n_tokens, bool at_end)
     const size_t n_thought = h->parts.thinking.len;
     int rc = 0;
     if (!h->begun)
-        rc = fy_parts_begin(&h->parts, h->splits, view(&h->opened), &a->ask->tools,
-                            strtoull(h->id, NULL, 16), NULL);
+        rc = fy_parts_begin(&h->parts, h->splits, fy_str_view(&h->opened), &a->ask->tools,
+                            a->ask->number, NULL);
     h->begun = true;
     if (rc == 0)
         rc = fy_parts_add(&h->parts, text, on_part, h, NULL);

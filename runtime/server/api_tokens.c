@@ -64,7 +64,7 @@ static int detokenize(const fy_served *v, const json_t *o, fy_str *out, fy_bad_a
     if (rc == 0 && ids.n > 0)
         rc = fy_vocab_decode(v->vocab, ids.id, ids.n, true, &text, &b->e);
     fy_str_putc(out, '{');
-    fy_put_span(out, "content", (fy_span){fy_str_z(&text), text.len});
+    fy_put_span(out, "content", fy_str_view(&text));
     fy_str_putc(out, '}');
     fy_str_release(&text);
     fy_ids_release(&ids);
@@ -80,7 +80,7 @@ static int apply_template(const fy_served *v, const json_t *o, fy_str *out, fy_b
         rc = fy_read_messages(v, o, &tools, &text, b);
     fy_ask_tools_release(&tools);
     fy_str_putc(out, '{');
-    fy_put_span(out, "prompt", (fy_span){fy_str_z(&text), text.len});
+    fy_put_span(out, "prompt", fy_str_view(&text));
     fy_str_putc(out, '}');
     fy_str_release(&text);
     return rc;

@@ -42,7 +42,8 @@ fy_ask *fy_ask_new(fy_exchange *x, const fy_reply_form *form, const char *id_pre
     k->sampler = served->sampler;
     k->has_seed = served->has_seed;
     k->created = (int64_t)time(NULL);
-    snprintf(k->id, sizeof k->id, "%s%016llx", id_prefix, (unsigned long long)random_u64());
+    k->number = random_u64();
+    snprintf(k->id, sizeof k->id, "%s%016llx", id_prefix, (unsigned long long)k->number);
     return k;
 }
 
@@ -194,7 +195,7 @@ static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     if (mark.len > 0)
         fy_str_add(&a->raw, mark.ptr, mark.len);
     else if ((a->raw_begun ? fy_vocab_decode_one(v, id, false, &a->raw, e)
-                      : fy_vocab_decode(v, &id, 1, false, &a->raw, e)) != 0)
+                           : fy_vocab_decode(v, &id, 1, false, &a->raw, e)) != 0)
         return -1;
     said.n_raw = a->raw.len - said.raw;
     a->raw_begun |= said.n_raw > 0;
@@ -262,7 +263,8 @@ static void open_stream(fy_ask *k)
         return;
     k->begun = true;
     fy_stream_begin(k->x, k->form->stream_type != NULL ? k->form->stream_type : FY_SSE_TYPE);
-    k->form->open(k, &k->out);
+    if (k->form->open != NULL)
+        k->form->open(k, &k->out);
 }
 
 static void show(fy_answer *a)
@@ -309,7 +311,7 @@ static void end_ask(fy_ask *k)
         fy_reply_error(x, &(fy_api_refusal){.status = FY_STATUS_LEFT}, "the client has left");
     } else if (x != NULL && k->stream) {
         open_stream(k);
-        if (!k->failed)
+        if (!k->failed && k->form->close != NULL)
             k->form->close(k, &k->out);
         send(k);
         fy_stream_end(x);
@@ -381,7 +383,8 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     return fy_ids_push(&t->ids, id, e);
 }
 
-/* Once the answer has its slot: the scratch of a sampler is several megabytes for a large vocabulary. */
+/* Once the answer has its slot: the scratch of a sampler is several megabytes for a large
+ * vocabulary. */
 static int begin_sampler(fy_answer *a, fy_err *e)
 {
     const fy_ask *k = a->ask;
@@ -491,7 +494,7 @@ static int on_logits(fy_seq_task *t, uint32_t pos, const float *logits, fy_err *
                          a->first_s - k->x->begun_s);
     }
     const int rc = fy_vocab_is_eog(k->served->vocab, id) ? end_text(a, FY_END_EOS, e)
-                                                          : take_token(a, id, logits, e);
+                                                         : take_token(a, id, logits, e);
     if (rc == 0 && a->text.oom)
         return fy_nomem(e);
     if (rc == 0)
@@ -578,11 +581,11 @@ static int check_prompt(const fy_ask *k, size_t i, fy_err *e)
     if (ids->n == 0)
         return fy_fail(e, FY_EARG, "the prompt is empty");
     if (ids->n > n_ctx)
-        return fy_fail(e, FY_EFIT,
-                       "the request (%zu tokens) exceeds the available context size (%u tokens of a "
-                       "slot, --ctx-size)",
-                       ids->n,
-                       n_ctx);
+        return fy_fail(
+            e, FY_EFIT,
+            "the request (%zu tokens) exceeds the available context size (%u tokens of a "
+            "slot, --ctx-size)",
+            ids->n, n_ctx);
     return 0;
 }
 

@@ -62,8 +62,8 @@ typedef struct {
     const char *stream_type; /* NULL: Server-Sent Events */
     /* Of a request without stream, when every answer has ended: one JSON object. */
     void (*whole)(fy_ask *k, fy_str *out);
-    /* Of a stream: before anything else; new text (may be empty) with the tokens [token, a->n_said)
-     * that came out with it; an answer has ended; all have. */
+    /* Of a stream: before anything else (may be NULL); new text (may be empty) with the tokens
+     * [token, a->n_said) that came out with it; an answer has ended; all have (may be NULL). */
     void (*open)(fy_ask *k, fy_str *out);
     void (*piece)(fy_answer *a, fy_span text, size_t token, fy_str *out);
     /* With return_progress: the prompt has its slot, or more of it is computed; may be NULL. */
@@ -138,6 +138,7 @@ struct fy_ask {
     size_t n_answers, n_ended;
     bool begun;         /* the stream is open */
     bool failed;
+    uint64_t number;    /* at the end of its id */
     char id[48];
     int64_t created;
     void *state;        /* of the form */

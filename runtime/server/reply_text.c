@@ -6,6 +6,11 @@
 #include "base/json.h"
 #include "model/text_out.h"
 
+fy_span fy_str_view(const fy_str *s)
+{
+    return (fy_span){fy_str_z(s), s->len};
+}
+
 void fy_put_span(fy_str *out, const char *key, fy_span text)
 {
     fy_str_printf(out, "\"%s\":", key);
@@ -87,14 +92,16 @@ void fy_put_said(const fy_answer *a, size_t i, fy_str *out)
     fy_str_puts(out, "]}");
 }
 
-void fy_put_usage(const fy_ask *k, fy_str *out)
+static void put_usage(const fy_ask *k, fy_str *out)
 {
     const fy_usage u = fy_ask_usage(k);
-    fy_str_printf(out,
-                  "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
-                  "\"prompt_tokens_details\":{\"cached_tokens\":%llu}}",
-                  (unsigned long long)u.prompt, (unsigned long long)u.completion,
-                  (unsigned long long)(u.prompt + u.completion), (unsigned long long)u.cached);
+    fy_str_printf(
+        out,
+        "],\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":%llu}},\"timings\":",
+        (unsigned long long)u.prompt, (unsigned long long)u.completion,
+        (unsigned long long)(u.prompt + u.completion), (unsigned long long)u.cached);
+    fy_put_timings(&k->answers[0], out);
 }
 
 void fy_put_openai_head(const fy_ask *k, const char *object, fy_str *out)
@@ -105,6 +112,30 @@ void fy_put_openai_head(const fy_ask *k, const char *object, fy_str *out)
     fy_put_fingerprint(k, out);
 }
 
+void fy_put_openai_end(const fy_ask *k, fy_str *out)
+{
+    put_usage(k, out);
+    if (k->verbose) {
+        fy_str_putc(out, ',');
+        fy_put_verbose(&k->answers[0], out);
+    }
+    fy_str_putc(out, '}');
+}
+
+void fy_put_openai_close(const fy_ask *k, const char *object, fy_str *out)
+{
+    fy_str json = {0};
+    if (k->include_usage) {
+        fy_str_putc(&json, '{');
+        fy_put_openai_head(k, object, &json);
+        fy_str_puts(&json, ",\"choices\":[");
+        put_usage(k, &json);
+        fy_str_putc(&json, '}');
+        fy_put_event(out, &json);
+    }
+    fy_str_puts(out, FY_SSE_DONE);
+}
+
 void fy_put_fingerprint(const fy_ask *k, fy_str *out)
 {
     fy_str_printf(out, ",\"system_fingerprint\":\"%s%s\"", k->compat ? "b0-" : "",
@@ -113,7 +144,7 @@ void fy_put_fingerprint(const fy_ask *k, fy_str *out)
 
 void fy_put_event(fy_str *out, fy_str *json)
 {
-    fy_sse_put(out, NULL, (fy_span){fy_str_z(json), json->len});
+    fy_sse_put(out, NULL, fy_str_view(json));
     out->oom |= json->oom;
     fy_str_release(json);
 }
