@@ -22,9 +22,9 @@ typedef struct {
     uint32_t n_told, told[8];  /* ids of its prompt that were computed, each time it was told */
     bool gone, paused, scores;
     int ended; /* 1 + fy_seq_end */
-    double first_s, last_s, most_gap_s;
+    double first_s, last_s, most_gap_s, ended_s;
     uint32_t right_of_10, n_guessed, n_right; /* its guesses */
-    uint32_t begun_as; /* the order in which tasks saw their first logits */
+    uint32_t begun_as;                        /* the order in which tasks saw their first logits */
 } task;
 
 static uint32_t g_begun;
@@ -76,6 +76,7 @@ static void done(fy_seq_task *t, fy_seq_end end, const fy_err *e)
     assert_true((end == FY_SEQ_FAILED) == (e != NULL && e->code != FY_OK) ||
                 end == FY_SEQ_CANCELLED);
     k->ended = 1 + (int)end;
+    k->ended_s = g.now;
 }
 
 static void prompt(fy_seq_task *t)
@@ -389,6 +390,45 @@ static void who_leaves_during_a_prompt_ends_the_step(void **state)
     }
 }
 
+/* On the scheduler's clock: with the end of the step during which it left, before another one
+ * begins. Nothing of it is computed any more. */
+static void a_slot_is_free_when_the_step_is_over_in_which_its_client_left(void **state)
+{
+    enum { IN_PROMPT, IN_ANSWER, UNREAD, PHASES };
+    (void)state;
+    for (int phase = 0; phase < PHASES; phase++) {
+        fy_schedule *s = new_schedule(8);
+        fy_slot_state slots[SEQS];
+        task k[2];
+        make(&k[0], 0, 250, 1, 40);
+        make(&k[1], 0, 20, 2, 100);
+        submit(s, &k[1]);
+        fy_schedule_step(s);
+        submit(s, &k[0]);
+        do
+            fy_schedule_step(s);
+        while (phase != IN_PROMPT && k[0].n_got < 3);
+        k[0].paused = phase == UNREAD;
+        fy_schedule_slots(s, slots);
+        assert_true(slots[k[0].t.seq].busy && slots[k[0].t.seq].in_prompt == (phase == IN_PROMPT));
+        g.leaves = &k[0].gone;
+        g.told = s;
+        fy_schedule_step(s);
+        const double left_s = g.now;
+        const uint32_t held = g.n_past[k[0].t.seq], n_steps = g.n_steps;
+        fy_schedule_step(s);
+        assert_int_equal(k[0].ended, 1 + FY_SEQ_CANCELLED);
+        assert_true(k[0].ended_s == left_s);
+        assert_int_equal(g.n_steps, n_steps + 1); /* of the other one, meanwhile */
+        assert_int_equal(g.n_past[k[0].t.seq], held);
+        fy_schedule_slots(s, slots);
+        assert_false(slots[k[0].t.seq].busy);
+        run_all(s);
+        check_answer(&k[1]);
+        end(s, k, 2);
+    }
+}
+
 static void who_does_not_read_costs_nobody(void **state)
 {
     fy_schedule *s = new_schedule(8);
@@ -434,7 +474,8 @@ static void a_text_that_lost_its_slot_comes_back(void **state)
     }
 }
 
-/* Of a model with states: the end of a turn is remembered, and a place before the end of a prompt. */
+/* Of a model with states: the end of a turn is remembered, and a place before the end of a prompt.
+ */
 static void a_state_is_taken_where_it_was_remembered(void **state)
 {
     fy_schedule *s = new_schedule_of(8, 1 << 20, true);
@@ -454,7 +495,7 @@ static void a_state_is_taken_where_it_was_remembered(void **state)
     submit(s, &k[2]);
     run_all(s);
     assert_int_equal(k[2].t.n_cached, 100); /* the end of the second turn */
-    make(&k[3], 60, 150, 9, 1); /* no mark is that near the beginning */
+    make(&k[3], 60, 150, 9, 1);             /* no mark is that near the beginning */
     submit(s, &k[3]);
     run_all(s);
     assert_int_equal(k[3].t.n_cached, 0);
@@ -674,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_long_prompt_does_not_stop_the_others),
         cmocka_unit_test(who_leaves_frees_the_slot),
         cmocka_unit_test(who_leaves_during_a_prompt_ends_the_step),
+        cmocka_unit_test(a_slot_is_free_when_the_step_is_over_in_which_its_client_left),
         cmocka_unit_test(who_does_not_read_costs_nobody),
         cmocka_unit_test(a_text_that_lost_its_slot_comes_back),
         cmocka_unit_test(a_state_is_taken_where_it_was_remembered),
