@@ -257,6 +257,28 @@ static void ambiguity_is_shared_not_multiplied(void **state)
     fy_grammar_free(g);
 }
 
+/* Each "a" opens one more rule of 3,000 optional ones, and the next may be any of theirs. */
+static void too_many_ways_at_once_are_an_error(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_grammar *g =
+        grammar_of("root ::= \"a\" root \"b\" | many \"c\"\nmany ::= (\"a\"?){3000}\n", &e);
+    fy_matcher *m = fy_matcher_new(g, NULL, &e);
+    int n = 0;
+    assert_non_null(m);
+    while (n < 100 && fy_matcher_accept_text(m, FY_SPAN("a"), &e) == 0)
+        n++;
+    assert_in_range(n, 2, 30);
+    assert_int_equal(e.code, FY_EFIT);
+    assert_string_equal(e.msg,
+                        "grammar: the grammar is too ambiguous here: more than 65536 ways at once");
+    e = (fy_err){0}; /* the text stands where it stood */
+    assert_int_equal(fy_matcher_accept_text(m, FY_SPAN("c"), &e), 0);
+    fy_matcher_free(m);
+    fy_grammar_free(g);
+}
+
 static void a_grammar_outlives_its_first_user(void **state)
 {
     (void)state;
@@ -311,6 +333,7 @@ int main(void)
         cmocka_unit_test(text_goes_in_by_megabytes),
         cmocka_unit_test(deep_nesting_ends_in_an_error_at_last),
         cmocka_unit_test(ambiguity_is_shared_not_multiplied),
+        cmocka_unit_test(too_many_ways_at_once_are_an_error),
         cmocka_unit_test(a_grammar_outlives_its_first_user),
         cmocka_unit_test(what_is_forgotten_is_found_again),
     };

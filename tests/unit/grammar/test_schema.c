@@ -422,12 +422,6 @@ static void limits_hold(void **state)
     e = (fy_err){0};
     assert_null(fy_grammar_schema((fy_span){s.ptr, s.len}, &e));
     assert_string_equal(e.msg, "a schema with more than 4096 members");
-    fy_str_clear(&s);
-    for (int i = 0; i < 70; i++)
-        fy_str_puts(&s, "{\"items\":");
-    e = (fy_err){0};
-    assert_null(fy_grammar_schema((fy_span){s.ptr, s.len}, &e));
-    assert_int_equal(e.code, FY_EFORMAT);
     fy_str_clear(&s); /* what is within them works */
     fy_str_puts(&s, "{\"properties\":{");
     for (int i = 0; i < 2000; i++)
@@ -448,6 +442,69 @@ static void limits_hold(void **state)
     g = fy_grammar_schema((fy_span){s.ptr, s.len}, &e);
     assert_non_null(g);
     fy_grammar_free(g);
+    fy_str_release(&s);
+}
+
+/* `open` n times, `inside`, `shut` n times. */
+static void put_nested(fy_str *s, int n, const char *open, const char *inside, const char *shut)
+{
+    for (int i = 0; i < n; i++)
+        fy_str_puts(s, open);
+    fy_str_puts(s, inside);
+    for (int i = 0; i < n; i++)
+        fy_str_puts(s, shut);
+}
+
+static void nesting_has_a_limit(void **state)
+{
+    static const struct {
+        const char *before, *open, *inside, *shut, *after, *text, *message;
+        int most;
+    } nested[] = {
+        {"", "{\"items\":", "{}", "}", "", "[[[[]]]]", "deeper nesting, expected at most 64 levels",
+         63},
+        {"{\"pattern\":\"^", "(", "b", ")", "$\"}", "\"b\"",
+         "schema, #: 'pattern', character 66: more than 64 open groups", 64},
+        {"{\"pattern\":\"^", "(?:b|", "c", ")?", "$\"}", "\"b\"", "more than 64 open groups", 64},
+        {"{\"pattern\":\"^", "(b)", "", "(c)?", "$\"}", "", NULL, 200}, /* one after the other */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
+        for (int beyond = 0; beyond < 2; beyond++) {
+            fy_str s = {0};
+            fy_err e = {0};
+            fy_str_puts(&s, nested[i].before);
+            put_nested(&s, nested[i].most + beyond, nested[i].open, nested[i].inside,
+                       nested[i].shut);
+            fy_str_puts(&s, nested[i].after);
+            fy_grammar *g = fy_grammar_schema((fy_span){s.ptr, s.len}, &e);
+            const bool fits = !beyond || nested[i].message == NULL;
+            if ((g != NULL) != fits || (!fits && strstr(e.msg, nested[i].message) == NULL))
+                fail_msg("%s: %s", s.ptr, e.msg);
+            if (fits)
+                assert_int_not_equal(verdict(g, nested[i].text, strlen(nested[i].text)), 0);
+            fy_grammar_free(g);
+            fy_str_release(&s);
+        }
+    }
+}
+
+/* Each within the limit of a pattern. States are what bounds the memory of a grammar, and the time
+ * that it takes to compile one. */
+static void a_grammar_of_too_many_states_is_refused(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_err e = {0};
+    fy_str_puts(&s, "{\"properties\":{");
+    for (int i = 0; i < 4; i++)
+        fy_str_printf(&s, "%s\"%c\":{\"pattern\":\"^[\\ud800\\udc81-\\udbf0\\udc81]{60000}$\"}",
+                      i > 0 ? "," : "", 'a' + i);
+    fy_str_puts(&s, "}}");
+    assert_null(fy_grammar_schema((fy_span){s.ptr, s.len}, &e));
+    assert_int_equal(e.code, FY_EFIT);
+    assert_string_equal(e.msg, "schema: the grammar takes more than 2097152 states; use smaller "
+                               "counts");
     fy_str_release(&s);
 }
 
@@ -516,6 +573,8 @@ int main(void)
         cmocka_unit_test(patterns_are_spelled_as_json),
         cmocka_unit_test(what_is_not_supported_is_refused_with_its_place),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(nesting_has_a_limit),
+        cmocka_unit_test(a_grammar_of_too_many_states_is_refused),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(patterns_whose_masks_would_take_too_long_are_refused),
     };
