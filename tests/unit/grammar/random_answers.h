@@ -11,6 +11,9 @@
 #ifndef ANSWER_TOKENS
 #define ANSWER_TOKENS 2000
 #endif
+#ifndef ANSWER_STEPS
+#define ANSWER_STEPS 3000 /* of a text, at most */
+#endif
 enum { ANSWER_END = ANSWER_TOKENS - 1 };
 
 typedef struct {
@@ -127,7 +130,7 @@ static inline int32_t answer_choose(answer_maker *a, const fy_mask *mask, uint32
 static inline int answer_make(answer_maker *a, fy_matcher *m, fy_str *out, fy_err *e)
 {
     fy_matcher_reset(m);
-    for (uint32_t step = 0; step < 3000; step++) {
+    for (uint32_t step = 0; step < ANSWER_STEPS; step++) {
         fy_mask mask;
         if (fy_matcher_is_complete(m))
             return 0;
