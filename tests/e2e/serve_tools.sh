@@ -69,7 +69,7 @@ check_equal "parallel_tool_calls false: one" 1 \
 refusal() { ask "$1" | jq -r '.error | "\(.code) \(.param): \(.message)"'; }
 check_equal "a name that is none" "400 tools: tools[0].function.name: 'a b': expected 1 to 64 letters, digits, '_', '-' or '.'" \
     "$(refusal '.tools[0].function.name = "a b"')"
-check "a schema of arguments that are no object is refused" grep -q '^400 tools: tools\[0\].function.parameters.type: expected "object"' \
+check "arguments whose schema is not of an object are refused" grep -q '^400 tools: tools\[0\].function.parameters.type: expected "object"' \
     <(refusal '.tools[0].function.parameters = {type: "string"}')
 check_equal "a choice that is not there" "400 tool_choice: 'tool_choice': no tool has the name 'x'" \
     "$(refusal '.tool_choice = {type: "function", function: {name: "x"}}')"

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #define ANSWER_TOKENS 320
-#define ANSWER_STEPS 200
+#define ANSWER_STEPS  200
 #include "tests/unit/grammar/random_answers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
