@@ -72,7 +72,7 @@ typedef struct {
     FY_LINE_FLAG("Machine", "full-window-cache", engine.full_window_cache,                    \
                  "Keep all positions in layers with a sliding window, too. Without it they "  \
                  "keep the window and one batch, which takes less memory and gives the same " \
-                 "bits; a conversation that is taken back further is then computed again.")
+                 "bits; a text that is taken back further is then computed again.")
 #define FY_ROWS_ENGINE                                                                       \
     {.group = "Machine",                                                                     \
      .name = "ctx-size",                                                                     \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Models with states: --prompt-cache and files of slots hold them, /undo and a changed prompt go back to a snapshot, and
-# no answer changes by it.
+# no answer changes by it. So it is with the windows that slots keep.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
@@ -82,4 +82,45 @@ for name in rwkv/v7 families/lfm2; do
     check_equal "$name: and has its snapshots" "[73,$want]" "$(ask "$(ids 20 100)" 1)"
     stop
 done
+
+# --- slots whose layers keep a window ------------------------------------------------------------------------------------
+# gemma3's: 8 positions in six of seven layers, which keep 192.
+m=$TMP/windows.gguf
+"$FERRY" convert tests/data/families/gemma3 --outtype f32 -q -o "$m" || exit 1
+serve_options=(-np 3 -c 700 -b 4 --cache-ram 2M --slot-save-path "$TMP/slots")
+begins() { echo "$(ids 3 $((3 + $1))),$(ids $((20 + $2)) 300)"; } # SHARED I: a prompt
+answer() { # URL SHARED I: taken from a cache, and a digest of the tokens with their probabilities
+    curl -s "$1/completion" -d "{\"prompt\":[$(begins "$2" "$3")],\"n_predict\":200,\"temperature\":1,\"seed\":$3,\"ignore_eos\":true,\"n_probs\":1}" |
+        jq -c '[.timings.cache_n, .completion_probabilities]' >"$TMP/answer.$3.${1##*:}"
+    echo "$(jq '.[0]' "$TMP/answer.$3.${1##*:}") $(jq -c '.[1]' "$TMP/answer.$3.${1##*:}" | sha256sum)"
+}
+start full --full-window-cache
+full=$url full_pid=$pid
+start windows
+check "they keep a window" grep -q 'KV cache: 3 sequences x 700 positions (with a window: 192) x 7 layers' "$TMP/windows"
+check "unless all is asked for" grep -q 'KV cache: 3 sequences x 700 positions x 7 layers' "$TMP/full"
+first=$(answer "$full" 100 1)
+check_equal "one alone" "$first" "$(answer "$url" 100 1)"
+check_equal "which has 200 tokens" 200 "$(jq '.[1] | length' "$TMP/answer.1.$port")"
+check_equal "the same again, from the snapshot before its end" "373 ${first#* }" "$(answer "$url" 100 1)"
+want=$(answer "$full" 100 9)
+check_equal "what shares a beginning that nothing remembers is computed" "0 ${want#* }" "$(answer "$url" 100 9)"
+want=$(answer "$full" 100 17)
+check_equal "and remembered, for the next" "101 ${want#* }" "$(answer "$url" 100 17)"
+curl -s "$url/slots/0?action=save" -d '{"filename":"window"}' >/dev/null
+for i in 0 1 2; do curl -s "$url/slots/$i?action=erase" -d '{}' >/dev/null; done
+check_equal "a slot is restored" null "$(curl -s "$url/slots/2?action=restore" -d '{"filename":"window"}' | jq -c .error)"
+check_equal "with its snapshot" "373 ${first#* }" "$(answer "$url" 100 1)"
+asked=()
+for i in {1..12}; do # of each beginning some, and more of them at a time than there are slots
+    for where in "$full" "$url"; do
+        answer "$where" $((i % 4 * 60)) "$i" >/dev/null &
+        asked+=($!)
+    done
+    ((i % 6)) || wait "${asked[@]}"
+done
+check_equal "answers among others are those of a full cache" "$(cd "$TMP" && jq -c '.[1]' answer.{1..12}."${full##*:}")" \
+    "$(cd "$TMP" && jq -c '.[1]' answer.{1..12}."$port")"
+stop
+stop "$full_pid"
 finish

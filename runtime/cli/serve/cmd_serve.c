@@ -275,6 +275,7 @@ static const fy_opt opts[] = {
     FY_ROW_BATCH_OF(engine.n_batch),
     FY_ROW_CACHE_K_OF(engine.type_k, "f16"),
     FY_ROW_CACHE_V_OF(engine.type_v, "f16"),
+    FY_ROW_FULL_WINDOW,
     FY_ROWS_MACHINE_OF(engine.machine),
     FY_ROWS_SPEC,
     ROWS_PLACE
@@ -645,7 +646,7 @@ static int take_options(job *j, fy_err *e)
     }
     o->engine.sequences_are_asked = o->parallel != FY_OPT_UNSET_INT;
     o->engine.n_seq = o->parallel != FY_OPT_UNSET_INT ? o->parallel : atoi(DEFAULT_SLOTS);
-    o->engine.shows_plan = o->engine.keeps_snapshots = true;
+    o->engine.shows_plan = o->engine.keeps_windows = o->engine.keeps_snapshots = true;
     o->engine.smaller = "-c or -np";
     if (take_keys(j, e) != 0 || split(j, o->host, &s->hosts, &s->n_hosts, e) != 0 ||
         split(j, o->cors_origins, &s->origins, &s->n_origins, e) != 0 ||
