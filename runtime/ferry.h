@@ -173,6 +173,13 @@ FERRY_API ferry_status ferry_text_end(ferry_text *text, const char **shown, size
 /* Elements of the KV cache. Q8_0 and Q4_0 want heads of a multiple of 32 elements. */
 enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2, FERRY_KV_Q4_0 = 3 };
 
+enum {
+    /* Layers with a sliding window keep the window and a step alone: less memory, the same bits. A
+     * rewind further back than a step is one to a snapshot, or to nothing: ask
+     * ferry_session_seq_n_past. */
+    FERRY_SESSION_WINDOWS = 1,
+};
+
 typedef struct {
     uint32_t struct_size;
     uint32_t n_ctx;         /* positions; 0: what the model was trained with, at most 4096 */
@@ -181,6 +188,7 @@ typedef struct {
     int32_t type_k, type_v; /* FERRY_KV_...: what the model cannot have is FERRY_EUSAGE */
     uint32_t n_seq;         /* sequences, each with n_ctx positions of its own; 0: 1; at most 256 */
     uint32_t n_logits;      /* tokens whose logits are held at once; 0: n_seq, at least 16 */
+    uint32_t flags;         /* FERRY_SESSION_...; 0 */
 } ferry_session_params;
 FERRY_API void ferry_session_params_init(ferry_session_params *p, size_t struct_size);
 
@@ -201,8 +209,8 @@ FERRY_API uint32_t ferry_session_n_past(const ferry_session *session); /* positi
  * is full. After a failure the session is as it was before. Nothing is allocated. */
 FERRY_API ferry_status ferry_session_eval(ferry_session *session, const int32_t *ids, size_t n,
                                           const float **logits, ferry_error *error);
-/* Forgets the positions from n_past on. A model with a state (LFM2) forgets all when it forgets any:
- * ask ferry_session_n_past. */
+/* Forgets the positions from n_past on. A model with a state (LFM2), which belongs to all positions
+ * together, goes back to a snapshot, or to nothing: ask ferry_session_n_past. */
 FERRY_API void ferry_session_rewind(ferry_session *session, uint32_t n_past);
 /* From any thread: the evaluation or decoding that runs, else the next one, ends with FERRY_EINTR
  * within the time of a layer. */
@@ -230,8 +238,13 @@ FERRY_API ferry_status ferry_session_decode(ferry_session *session, const int32_
 FERRY_API uint32_t ferry_session_seq_n_past(const ferry_session *session, uint32_t seq);
 /* Forgets the positions from n_past on. */
 FERRY_API void ferry_session_seq_rewind(ferry_session *session, uint32_t seq, uint32_t n_past);
+/* Remembers where a sequence stands, so that a rewind can come back here; for the end of a turn, or of
+ * what prompts share. It goes when the sequence is rewound to before it, or one of 32, or of 128 MB in
+ * all sequences, is one too many. Nothing happens where a rewind goes anywhere. */
+FERRY_API void ferry_session_snapshot(ferry_session *session, uint32_t seq);
 /* Sequence `to` becomes the first n_past positions of `from`, without computing them: the beginning
- * that prompts share. FERRY_EUSAGE when `from` holds fewer. */
+ * that prompts share. FERRY_EUSAGE when `from` holds fewer, FERRY_EFAILED when a rewind of it could
+ * not end there. */
 FERRY_API ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,
                                               uint32_t n_past, ferry_error *error);
 

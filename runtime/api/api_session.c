@@ -123,7 +123,11 @@ static int read_params(const ferry_session_params *given, fy_session_params *out
                                .n_batch = p.n_batch,
                                .n_threads = p.n_threads,
                                .n_seq = p.n_seq,
-                               .n_logits = p.n_logits};
+                               .n_logits = p.n_logits,
+                               .ring = (p.flags & FERRY_SESSION_WINDOWS) != 0,
+                               .snapshots = true};
+    if (fy_api_flags(p.flags, FERRY_SESSION_WINDOWS, e) != 0)
+        return -1;
     return kv_type(p.type_k, "type_k", &out->type_k, e) != 0
                ? -1
                : kv_type(p.type_v, "type_v", &out->type_v, e);
@@ -219,6 +223,12 @@ void ferry_session_seq_rewind(ferry_session *session, uint32_t seq, uint32_t n_p
 {
     if (session != NULL)
         fy_session_seq_rewind(session->s, seq, n_past);
+}
+
+void ferry_session_snapshot(ferry_session *session, uint32_t seq)
+{
+    if (session != NULL)
+        fy_session_seq_snapshot(session->s, seq);
 }
 
 ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,

@@ -1,4 +1,4 @@
-/* The tales model as a file, and what every test of the public functions begins with. */
+/* A model as a file, the tales' or another, and what every test of the public functions begins with. */
 #ifndef FY_TESTS_API_MODEL_H
 #define FY_TESTS_API_MODEL_H
 
@@ -10,13 +10,14 @@
 static char api_dir[64], api_path[96];
 
 /* The verb runs as main would run it. */
-static int api_convert_tales(void)
+static int api_convert(const char *checkpoint)
 {
     fy_program_set(&fy_ferry);
     const fy_verb *convert = fy_verb_find("convert");
-    char source[] = "tests/data/tales", type[] = "--outtype=f32", quiet[] = "-q", out[] = "-o";
+    char source[64], type[] = "--outtype=f32", quiet[] = "-q", out[] = "-o";
     char *args[] = {source, type, quiet, out, api_path};
     int n_args;
+    snprintf(source, sizeof source, "%s", checkpoint);
     bool help;
     fy_err e = {0};
     void *o = calloc(1, convert->opts_bytes);
@@ -29,14 +30,19 @@ static int api_convert_tales(void)
     return rc;
 }
 
-static int api_make_model(void **state)
+static int api_make_model_of(const char *checkpoint)
 {
-    (void)state;
     snprintf(api_dir, sizeof api_dir, "/tmp/ferry-api-XXXXXX");
     if (mkdtemp(api_dir) == NULL)
         return -1;
     snprintf(api_path, sizeof api_path, "%s/tales.gguf", api_dir);
-    return api_convert_tales();
+    return api_convert(checkpoint);
+}
+
+static inline int api_make_model(void **state)
+{
+    (void)state;
+    return api_make_model_of("tests/data/tales");
 }
 
 static int api_remove_model(void **state)
