@@ -248,6 +248,21 @@ FERRY_API void ferry_session_snapshot(ferry_session *session, uint32_t seq);
 FERRY_API ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,
                                               uint32_t n_past, ferry_error *error);
 
+/* What a sequence holds, n tokens `ids`, as bytes: put gets them piece by piece, in order, and returns 0, or
+ * what ends this with FERRY_EFAILED. They are a file of docs/prompt-cache.md, snapshots included, which
+ * `ferry run --prompt-cache` reads, too. FERRY_EUSAGE when the sequence holds another number of tokens. */
+typedef int (*ferry_put_fn)(void *user, const void *bytes, size_t n_bytes);
+FERRY_API ferry_status ferry_session_save(ferry_session *session, uint32_t seq, const int32_t *ids,
+                                          size_t n, ferry_put_fn put, void *user,
+                                          ferry_error *error);
+/* Sequence `seq` becomes what these bytes have in common with a text of n tokens, or of that what it can
+ * go on from: evaluate the rest, from ferry_session_seq_n_past on, and at least the last one. The logits
+ * are those of evaluating all of it. The bytes are checked whole, and not kept. FERRY_EFAILED for bytes that
+ * are damaged, FERRY_EUSAGE for those of another model, other types of cache or other kernels. */
+FERRY_API ferry_status ferry_session_load(ferry_session *session, uint32_t seq, const void *bytes,
+                                          size_t n_bytes, const int32_t *ids, size_t n,
+                                          ferry_error *error);
+
 /* --- speculation ---------------------------------------------------------------------------- */
 
 /* Several tokens of a step: guesses of the next ones are computed together with one, and where the next token is

@@ -121,19 +121,18 @@ int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy
 /* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    fy_out *out; /* NULL: only to find out how long it becomes */
+    fy_prompt_cache_sink *sink; /* NULL: only to find out how long it becomes */
+    void *user;
     fy_sha256 *hash;
-    uint64_t at;
+    uint64_t at, bytes; /* of so many */
     uint32_t n_blocks;
 } writer;
 
 static int put(writer *w, const void *p, size_t n, fy_err *e)
 {
-    if (w->out != NULL && (fy_check_interrupt(e) != 0 || fy_sha256_add(w->hash, p, n, e) != 0 ||
-                           fy_out_pwrite(w->out, p, n, w->at, e) != 0))
+    if (w->sink != NULL && (fy_check_interrupt(e) != 0 || fy_sha256_add(w->hash, p, n, e) != 0 ||
+                            w->sink(w->user, p, n, w->at, w->bytes, e) != 0))
         return -1;
-    if (w->out != NULL)
-        fy_out_flush_behind(w->out, w->at, n);
     w->at += n;
     return 0;
 }
@@ -255,38 +254,58 @@ static int put_all(writer *w, const fy_session *s, const fy_prompt_cache_shape *
     return 0;
 }
 
-static int write_file(const char *path, const fy_session *s, const fy_prompt_cache_shape *shape,
+static int put_hashed(writer *w, const fy_session *s, const fy_prompt_cache_shape *shape,
                       content *c, fy_err *e)
 {
     uint8_t digest[FY_SHA256_BYTES];
-    writer counted = {0}, w = {0};
-    if (put_all(&counted, s, shape, c, e) != 0 || (w.hash = fy_sha256_new(e)) == NULL)
+    writer counted = {0};
+    if (put_all(&counted, s, shape, c, e) != 0 || (w->hash = fy_sha256_new(e)) == NULL)
         return -1;
     c->n_blocks = counted.n_blocks;
-    c->bytes = counted.at + sizeof digest;
-    w.out = fy_out_open(path, c->bytes, e);
-    int rc = w.out != NULL ? put_all(&w, s, shape, c, e) : -1;
-    if (fy_sha256_end(w.hash, rc == 0 ? digest : NULL, e) != 0)
-        rc = -1;
-    if (rc == 0)
-        rc = fy_out_pwrite(w.out, digest, sizeof digest, w.at, e);
-    if (rc == 0)
-        return fy_out_commit(w.out, e);
-    fy_out_abort(w.out);
-    return -1;
+    c->bytes = w->bytes = counted.at + sizeof digest;
+    const int rc = put_all(w, s, shape, c, e);
+    if (fy_sha256_end(w->hash, rc == 0 ? digest : NULL, e) != 0 || rc != 0)
+        return -1;
+    return w->sink(w->user, digest, sizeof digest, w->at, w->bytes, e);
 }
 
-int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
-                          uint32_t n, fy_err *e)
+int fy_prompt_cache_put(const fy_session *s, uint32_t seq, const int32_t *ids, uint32_t n,
+                        fy_prompt_cache_sink *sink, void *user, fy_err *e)
 {
     fy_prompt_cache_shape shape;
     if (fy_prompt_cache_shape_of(s, &shape, e) != 0)
         return -1;
     const uint32_t has = fy_session_seq_n_past(s, seq);
     content c = {.seq = seq, .n = n, .ids = ids};
+    writer w = {.sink = sink, .user = user};
     if (n > has || (n < has && (fy_tail_bytes(s, n) > 0 || s->low[seq] > 0)))
         return fy_fail(e, FY_EARG, "%u positions of sequence %u, which holds %u", n, seq, has);
-    return write_file(path, s, &shape, &c, e);
+    return put_hashed(&w, s, &shape, &c, e);
+}
+
+typedef struct {
+    const char *path;
+    fy_out *out;
+} new_file;
+
+static int to_file(void *user, const void *p, size_t n, uint64_t at, uint64_t bytes, fy_err *e)
+{
+    new_file *f = user;
+    if ((f->out == NULL && (f->out = fy_out_open(f->path, bytes, e)) == NULL) ||
+        fy_out_pwrite(f->out, p, n, at, e) != 0)
+        return -1;
+    fy_out_flush_behind(f->out, at, n);
+    return 0;
+}
+
+int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
+                          uint32_t n, fy_err *e)
+{
+    new_file f = {.path = path};
+    if (fy_prompt_cache_put(s, seq, ids, n, to_file, &f, e) == 0)
+        return fy_out_commit(f.out, e);
+    fy_out_abort(f.out);
+    return -1;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

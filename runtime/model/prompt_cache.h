@@ -30,8 +30,14 @@ int fy_model_identity(const fy_model *m, uint8_t out[FY_SHA256_BYTES], fy_err *e
 
 int fy_prompt_cache_shape_of(const fy_session *s, fy_prompt_cache_shape *out, fy_err *e);
 
-/* Writes the first n positions of a sequence, whose tokens are ids[n], through fy_out, and its
- * snapshots. FY_EARG when it does not hold so many, or more and the model has states or windows. */
+/* Takes the bytes from `at` on of so many; -1 stops the work. */
+typedef int fy_prompt_cache_sink(void *user, const void *p, size_t n, uint64_t at, uint64_t bytes,
+                                 fy_err *e);
+/* Gives the first n positions of a sequence, whose tokens are ids[n], and its snapshots to a sink.
+ * FY_EARG when it does not hold so many, or more and the model has states or windows. */
+int fy_prompt_cache_put(const fy_session *s, uint32_t seq, const int32_t *ids, uint32_t n,
+                        fy_prompt_cache_sink *sink, void *user, fy_err *e);
+/* The same to a file, through fy_out. */
 int fy_prompt_cache_write(const char *path, const fy_session *s, uint32_t seq, const int32_t *ids,
                           uint32_t n, fy_err *e);
 
