@@ -348,6 +348,8 @@ void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy
     /* One tile per item; all of them at once when the whole product is too small to share. */
     bool small = n_rows * k < 2 * (int64_t)MIN_SHARE / n_tokens;
     fy_pool_run(b->pool, n_items, small ? n_items : 1, multiply_tiles, &j);
+    for (int i = 0; i < n_products; i++)
+        fy_paged_rows_drop(p[i].w);
 }
 
 void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user)

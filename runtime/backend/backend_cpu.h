@@ -23,7 +23,12 @@ typedef struct {
     fy_type type;
     size_t row_bytes;
     int64_t n_rows, n_cols;
+    int64_t n_paged; /* of its last rows: they are not kept in memory */
 } fy_matrix;
+
+/* paged_rows.c: a product has read the paged rows, and their memory is free for those that come
+ * next. Without that the system would drop what was read ahead before what has been used. */
+void fy_paged_rows_drop(const fy_matrix *w);
 
 typedef struct {
     int n_threads;    /* 1..FY_THREADS_MAX */

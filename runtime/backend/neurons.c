@@ -152,6 +152,7 @@ void fy_backend_dot_rows(fy_backend *b, const float *x, const fy_product *p, con
     if (fy_kernels_wants_q8(w->type))
         b->kernels.act_quantize(&j.act, 0, 1);
     fy_backend_run(b, (n + LISTED_ROWS - 1) / LISTED_ROWS, LISTED_ROWS * w->n_cols, dot_listed, &j);
+    fy_paged_rows_drop(w);
 }
 
 bool fy_backend_lists_rows(const fy_backend *b, const fy_matrix *w)
@@ -262,4 +263,5 @@ void fy_backend_add_rows(fy_backend *b, const fy_neurons *tokens, int64_t n_toke
         const int64_t cost = (n == 1 ? tokens[done].n : w->n_rows) * j.cols;
         fy_backend_run(b, (w->n_cols + j.cols - 1) / j.cols, cost, add_columns, &j);
     }
+    fy_paged_rows_drop(w);
 }

@@ -194,6 +194,11 @@ fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const c
 {
     fy_progress progress;
     source s;
+    if (o->mlock_hot && (o->mlock || o->no_mmap)) {
+        fy_fail(e, FY_EARG, "--mlock-hot maps the file and locks a part of it: leave out --mlock "
+                            "and --no-mmap");
+        return NULL;
+    }
     if (find_source(path, qnn, &s, e) != 0)
         return NULL;
     s.libs = libs;
@@ -206,6 +211,10 @@ fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const c
     if (shows)
         fy_show_end(&progress);
     release(&s);
+    if (m != NULL && o->mlock_hot && fy_model_lock_hot(m, e) != 0) {
+        fy_model_close(m);
+        return NULL;
+    }
     return m;
 }
 

@@ -16,7 +16,7 @@ typedef struct {
     int power;  /* fy_qnn_power_level */
     int canary; /* fy_canary_mode */
     int preset; /* fy_preset_mode */
-    bool mlock, no_mmap;
+    bool mlock, mlock_hot, no_mmap;
 } fy_machine_options;
 
 typedef enum {
@@ -88,6 +88,13 @@ typedef enum {
         .offset = offsetof(options, field.mlock),                                                 \
         .help = "Read the whole file into memory before anything is computed, and keep it there." \
     }
+#define FY_ROW_MLOCK_HOT_OF(field)                                                              \
+    {                                                                                           \
+        .group = "Machine", .name = "mlock-hot", .kind = FY_OPT_FLAG,                           \
+        .offset = offsetof(options, field.mlock_hot),                                           \
+        .help = "Keep in memory what every token reads and the hot neurons, and read the others " \
+                "when they are needed: for a model larger than memory, from quantize --hot."    \
+    }
 #define FY_ROW_NO_MMAP_OF(field)                                                            \
     {                                                                                       \
         .group = "Machine", .name = "no-mmap", .kind = FY_OPT_FLAG,                         \
@@ -98,7 +105,8 @@ typedef enum {
 #define FY_ROWS_MACHINE_OF(field)                                                    \
     FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),      \
         FY_ROW_CANARY_OF(field), FY_ROW_PRESET_OF(field), FY_ROW_CPU_MASK_OF(field), \
-        FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
+        FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_MLOCK_HOT_OF(field), \
+        FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

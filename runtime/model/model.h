@@ -28,6 +28,11 @@ typedef struct fy_session fy_session;
 fy_model *fy_model_open(const char *path, fy_err *e); /* NULL on failure */
 /* As fy_model_open, but not necessarily mapped. */
 fy_model *fy_model_open_as(const char *path, const fy_map_options *map, fy_err *e);
+/* lock_hot.c: locks in memory what every token reads and the hot neurons of a file that says which
+ * they are (ferry.hot_neurons); the others are read when they are needed, and their memory is free
+ * again after each product. The file is mapped, and no session has it yet. What the system does not
+ * allow is a warning. */
+int fy_model_lock_hot(fy_model *m, fy_err *e);
 /* Any chunk of a model that was cut (arch/chunk_info.h), or a whole model. A chunk holds some of
  * the tensors and cannot compute alone: fy_model_chain (model/chain.h) makes one of several. */
 fy_model *fy_model_open_chunk(const char *path, const fy_map_options *map, fy_err *e);

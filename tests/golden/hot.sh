@@ -64,6 +64,15 @@ for type in f32 q8_0; do
             --golden $relu/golden_long.safetensors --tolerance $tolerance
     done
 done
+ids() { "$FERRY" run --prompt-ids 5,6,7,8 -n 40 --ignore-eos --print-ids -q -m "$TMP/hot.gguf" "$@"; }
+check_equal "--mlock-hot gives the same ids" "$(ids)" "$(ids --mlock-hot)"
+check_equal "and so it does with all neurons" "$(ids)" "$(ids --mlock-hot --sparse off)"
+check_status "it says what stays in memory" 0 'MB stay in memory, [0-9.]+ MB are read when needed' \
+    "$FERRY" run -m "$TMP/hot.gguf" -p Once -n 1 --mlock-hot
+check_status "--mlock-hot of another file" 1 "does not say which neurons of its 4 layers are hot; 'ferry quantize --hot'" \
+    "$FERRY" run -m "$TMP/plain.gguf" -p Once -n 1 --mlock-hot
+check_status "--mlock-hot of a copy" 2 'leave out --mlock and --no-mmap' \
+    "$FERRY" run -m "$TMP/hot.gguf" -p Once -n 1 --mlock-hot --no-mmap
 check_status "a split file that is cut off" 1 'cut off' \
     "$FERRY" quantize "$TMP/plain.gguf" "$TMP/no" f32 --transpose-down --hot "$TMP/cut.gpuidx"
 check_status "columns of ffn_down" 1 'give --transpose-down as well' \

@@ -170,7 +170,8 @@ static int prepare_matrix(fy_qfloat *f, uint32_t t, fy_err *e)
         if (rows == NULL)
             return fy_nomem(e);
         fy_qgraph_matrix(f->m, q, 0, s->n, rows);
-        *w = (fy_matrix){rows, FY_F32, q->dims[2] * sizeof(float), s->n, q->dims[2]};
+        *w = (fy_matrix){rows, FY_F32, q->dims[2] * sizeof(float), s->n, q->dims[2],
+                         0};
         return 0;
     }
     *w = s->slot == FY_T_OUTPUT ? *f->m->output : fy_layer_at(f->m, s->layer)->w[s->slot];
@@ -258,7 +259,7 @@ static void coded_product(fy_qfloat *f, const fy_q_node *n, const fy_q_matrix *w
     decode_job j = {w, t, 0, part};
     for (; j.first < cols; j.first += ROWS_OF_PART) {
         const uint32_t k = cols - j.first < ROWS_OF_PART ? cols - j.first : ROWS_OF_PART;
-        const fy_matrix m = {part, FY_F32, t->dims[2] * sizeof(float), k, t->dims[2]};
+        const fy_matrix m = {part, FY_F32, t->dims[2] * sizeof(float), k, t->dims[2], 0};
         const fy_product p = {.w = &m, .y = f->scratch};
         fy_pool_run(f->pool, k, 64, decode_rows, &j);
         fy_backend_matmul(f->backend, f->at[n->in[0]], rows, &p, 1);
