@@ -363,8 +363,8 @@ static void give_layer(drawing *d, fy_weights *layer)
 {
     fill(&rows_of_q[0][0], (size_t)N_OUT * N_IN, 77);
     fill(bias_of_q, N_OUT, 78);
-    layer->w[FY_T_ATTN_Q] = (fy_matrix){rows_of_q, FY_F32, sizeof rows_of_q[0], N_OUT, N_IN};
-    layer->w[FY_T_ATTN_Q_B] = (fy_matrix){bias_of_q, FY_F32, sizeof bias_of_q, 1, N_OUT};
+    layer->w[FY_T_ATTN_Q] = (fy_matrix){rows_of_q, FY_F32, sizeof rows_of_q[0], N_OUT, N_IN, 0};
+    layer->w[FY_T_ATTN_Q_B] = (fy_matrix){bias_of_q, FY_F32, sizeof bias_of_q, 1, N_OUT, 0};
     d->model = (fy_model){.hp = {.head_dim = 6, .n_rot = 4},
                           .chunk = {.first_layer = 3, .end_layer = 4},
                           .layers = layer};

@@ -423,9 +423,9 @@ static fy_model by_hand(fy_weights *layer)
         rows_of_q[r][1] = (float)(10 * r);
         bias_of_q[r] = (float)(100 * r);
     }
-    layer->w[FY_T_ATTN_Q] = (fy_matrix){rows_of_q, FY_F32, sizeof rows_of_q[0], N_ROWS, N_COLS};
-    layer->w[FY_T_ATTN_Q_B] = (fy_matrix){bias_of_q, FY_F32, sizeof bias_of_q, 1, N_ROWS};
-    layer->w[FY_T_ATTN_NORM_B] = (fy_matrix){norm_bias, FY_F32, sizeof norm_bias, 1, N_COLS};
+    layer->w[FY_T_ATTN_Q] = (fy_matrix){rows_of_q, FY_F32, sizeof rows_of_q[0], N_ROWS, N_COLS, 0};
+    layer->w[FY_T_ATTN_Q_B] = (fy_matrix){bias_of_q, FY_F32, sizeof bias_of_q, 1, N_ROWS, 0};
+    layer->w[FY_T_ATTN_NORM_B] = (fy_matrix){norm_bias, FY_F32, sizeof norm_bias, 1, N_COLS, 0};
     return (fy_model){.hp = {.head_dim = 6, .n_rot = 4},
                       .chunk = {.first_layer = 3, .end_layer = 4},
                       .layers = layer};
