@@ -89,8 +89,7 @@ begin
 stop_a_part
 slurm_kill_node "$node"
 end
-# farm asks every few seconds: it may not see that the part waits, but sees its other node.
-check "the part that was there was started again" grep -qE "^part $task of 4 (waits again|is running \((n1|n2)\))" <(sed "0,/^part $task of 4 is running/d" log)
+check "the part that was there is made on the other node" grep -qE "^part $task of 4 is done \(n[12]\)" <(grep -v "($node)" log)
 right "a node that dies"
 slurm_node "$node"
 check "the node is back" wait_for 120 slurm_idle 2
