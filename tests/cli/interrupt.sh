@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 interrupted() {
     local name=$1 begin status took best=999999 try
     shift
-    for try in 1 2 3; do
+    for try in 1 2 3 4 5 6 7 8; do
         "$@" >/dev/null 2>"$TMP/err" &
         sleep 0.5
         begin=${EPOCHREALTIME/./}
