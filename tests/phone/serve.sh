@@ -108,7 +108,7 @@ check "no process is left there" none_left
 check_equal "no forward" "" "$(adb forward --list | xargs)"
 check_equal "and no file" "" "$(state; ls "$root$there/.tmp" 2>/dev/null)"
 
-start second -d tales
+start second -d tales -c 30000
 curl -sN "$url/completion" -d "$endless" >running &
 for _ in $(seq 100); do [ -s running ] && break; sleep 0.1; done
 kill -INT "$pid"
