@@ -356,7 +356,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
-               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention backend/test_graph_cache backend/test_qnn_lib backend/test_qnn_power api/test_api \
+               model/test_thread_timing model/test_moe model/test_expert_cache backend/test_backend_cpu backend/test_attention backend/test_graph_cache backend/test_qnn_lib backend/test_qnn_power api/test_api \
                quantize/test_requantize)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")

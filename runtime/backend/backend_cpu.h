@@ -30,6 +30,18 @@ typedef struct {
  * next. Without that the system would drop what was read ahead before what has been used. */
 void fy_paged_rows_drop(const fy_matrix *w);
 
+/* The pages that n bytes of a mapped file lie in. What lies next to those bytes shares the first
+ * page and the last one. */
+size_t fy_pages_bytes(const void *p, size_t n); /* of them together */
+/* They are read when they are asked for, and nothing around them: call it once. */
+void fy_pages_alone(const void *p, size_t n);
+/* They will be used: the system begins to read them. */
+void fy_pages_ask(const void *p, size_t n);
+/* They are not used now: their memory is free. Whoever touches them reads them again. before,
+ * after: so many bytes next to them are not used either; where that is 0, a page that they share
+ * stays. */
+void fy_pages_drop(const void *p, size_t n, size_t before, size_t after);
+
 typedef struct {
     int n_threads;    /* 1..FY_THREADS_MAX */
     int64_t n_tokens; /* most tokens of one call */

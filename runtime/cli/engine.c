@@ -106,6 +106,23 @@ void fy_say_neurons(const fy_session *s)
         fy_log(FY_LOG_INFO, "computed %.1f %% of the neurons, as predicted", 100 * share);
 }
 
+fy_expert_counts fy_experts_since(const fy_model *m, const fy_expert_counts *then)
+{
+    const fy_expert_counts now = fy_model_expert_counts(m);
+    return (fy_expert_counts){.n_held = now.n_held - then->n_held,
+                              .n_read = now.n_read - then->n_read,
+                              .bytes_read = now.bytes_read - then->bytes_read};
+}
+
+void fy_experts_text(const fy_expert_counts *c, uint64_t n_tokens, const char *before, fy_str *out)
+{
+    const uint64_t n = c->n_held + c->n_read;
+    if (n > 0)
+        fy_str_printf(out, "%s%.1f %% of the experts in memory, %.1f MB read for a token", before,
+                      100 * (double)c->n_held / (double)n,
+                      (double)c->bytes_read * 1e-6 / (double)n_tokens);
+}
+
 static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b,
                                         uint32_t step_tokens)
 {
@@ -533,7 +550,9 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
             return -1;
         count_guesses(g->speculator, t, -1);
     }
+    const fy_expert_counts before = fy_model_expert_counts(g->model);
     const int rc = generate(g, s, logits, p, t, why, e);
+    t->experts = fy_experts_since(g->model, &before);
     t->neuron_share = fy_session_neuron_share(g->session);
     t->predicts = !isnan(t->neuron_share);
     if (g->speculator == NULL)
@@ -573,6 +592,8 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
                       (double)(t->n_steps + t->n_draft_accepted) / (double)t->n_steps);
     if (t->predicts)
         fy_str_printf(out, " | %.1f %% of the neurons", 100 * t->neuron_share);
+    if (t->n_evals > 0)
+        fy_experts_text(&t->experts, t->n_evals, " | ", out);
     fy_str_printf(out, " | peak memory %llu MB (rss anon %llu MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
     fy_str_printf(out, " | %s", t->backend);
@@ -592,6 +613,11 @@ void fy_timing_json(const fy_timing *t, fy_str *out)
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
     if (t->predicts)
         fy_str_printf(out, ",\"neurons_computed\":%.6f", t->neuron_share);
+    if (t->experts.n_held + t->experts.n_read > 0)
+        fy_str_printf(out,
+                      ",\"experts_held\":%llu,\"experts_read\":%llu,\"expert_bytes_read\":%llu",
+                      (unsigned long long)t->experts.n_held, (unsigned long long)t->experts.n_read,
+                      (unsigned long long)t->experts.bytes_read);
     if (t->n_steps > 0)
         fy_str_printf(out, ",\"steps\":%llu,\"draft_n\":%llu,\"draft_n_accepted\":%llu",
                       (unsigned long long)t->n_steps, (unsigned long long)t->n_draft,

@@ -92,6 +92,10 @@ typedef struct {
 int fy_sparse_parse(const char *text, fy_sparse *out, float *threshold, fy_err *e);
 /* Of a session that predicted neurons: logs the share of them that it computed. */
 void fy_say_neurons(const fy_session *s);
+/* What was counted since then; and "71.3 % of the experts in memory, 85.2 MB read for a token",
+ * after `before`; nothing where memory is not limited. */
+fy_expert_counts fy_experts_since(const fy_model *m, const fy_expert_counts *then);
+void fy_experts_text(const fy_expert_counts *c, uint64_t n_tokens, const char *before, fy_str *out);
 
 /* Opens a session once the memory it takes is known to be available (FY_EFIT otherwise), and
  * reports its size with -v. `smaller`: the verb's options that make it smaller, "-c". NULL on
@@ -144,6 +148,7 @@ typedef struct {
     uint64_t n_draft, n_draft_accepted; /* guesses */
     bool predicts;                      /* neurons are predicted, and of them ... */
     double neuron_share;                /* ... so many computed */
+    fy_expert_counts experts;           /* of generate_s, where memory is limited; else all 0 */
 } fy_timing;
 
 typedef enum {

@@ -189,20 +189,36 @@ static fy_model *open_source(const fy_machine_options *o, const source *s,
     return NULL;
 }
 
+/* Options that give the weights memory in different ways. */
+static int check_memory(const fy_machine_options *o, fy_err *e)
+{
+    if (o->mlock_hot && (o->mlock || o->no_mmap))
+        return fy_fail(e, FY_EARG,
+                       "--mlock-hot maps the file and locks a part of it: leave out --mlock and "
+                       "--no-mmap");
+    if (o->memory > 0 && (o->mlock || o->mlock_hot || o->no_mmap))
+        return fy_fail(e, FY_EARG,
+                       "--memory maps the file and keeps a part of it in memory: leave out "
+                       "--mlock, --mlock-hot and --no-mmap");
+    return 0;
+}
+
+static int keep_memory(const fy_machine_options *o, fy_model *m, fy_err *e)
+{
+    if (o->mlock_hot)
+        return fy_model_lock_hot(m, e);
+    return o->memory > 0 ? fy_model_limit_memory(m, (uint64_t)o->memory, e) : 0;
+}
+
 fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
                           const char *libs, fy_err *e)
 {
     fy_progress progress;
     source s;
-    if (o->mlock_hot && (o->mlock || o->no_mmap)) {
-        fy_fail(e, FY_EARG, "--mlock-hot maps the file and locks a part of it: leave out --mlock "
-                            "and --no-mmap");
-        return NULL;
-    }
-    if (find_source(path, qnn, &s, e) != 0)
+    if (check_memory(o, e) != 0 || find_source(path, qnn, &s, e) != 0)
         return NULL;
     s.libs = libs;
-    fy_map_options how = {.huge = true, .read = o->no_mmap, .lock = o->mlock};
+    fy_map_options how = {.huge = o->memory <= 0, .read = o->no_mmap, .lock = o->mlock};
     const bool shows = how.read || how.lock;
     how.progress = shows ? &progress : NULL;
     if (shows)
@@ -211,11 +227,10 @@ fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const c
     if (shows)
         fy_show_end(&progress);
     release(&s);
-    if (m != NULL && o->mlock_hot && fy_model_lock_hot(m, e) != 0) {
-        fy_model_close(m);
-        return NULL;
-    }
-    return m;
+    if (m == NULL || keep_memory(o, m, e) == 0)
+        return m;
+    fy_model_close(m);
+    return NULL;
 }
 
 fy_model *fy_machine_open_any(const fy_machine_options *o, const char *path, fy_err *e)

@@ -17,6 +17,7 @@ typedef struct {
     int canary; /* fy_canary_mode */
     int preset; /* fy_preset_mode */
     bool mlock, mlock_hot, no_mmap;
+    int64_t memory; /* bytes that the weights may take; 0 or less: any number */
 } fy_machine_options;
 
 typedef enum {
@@ -88,12 +89,19 @@ typedef enum {
         .offset = offsetof(options, field.mlock),                                                 \
         .help = "Read the whole file into memory before anything is computed, and keep it there." \
     }
-#define FY_ROW_MLOCK_HOT_OF(field)                                                              \
-    {                                                                                           \
-        .group = "Machine", .name = "mlock-hot", .kind = FY_OPT_FLAG,                           \
-        .offset = offsetof(options, field.mlock_hot),                                           \
+#define FY_ROW_MLOCK_HOT_OF(field)                                                                \
+    {                                                                                             \
+        .group = "Machine", .name = "mlock-hot", .kind = FY_OPT_FLAG,                             \
+        .offset = offsetof(options, field.mlock_hot),                                             \
         .help = "Keep in memory what every token reads and the hot neurons, and read the others " \
-                "when they are needed: for a model larger than memory, from quantize --hot."    \
+                "when they are needed: for a model larger than memory, from quantize --hot."      \
+    }
+#define FY_ROW_MEMORY_OF(field)                                                                \
+    {                                                                                          \
+        .group = "Machine", .name = "memory", .kind = FY_OPT_SIZE, .arg = "SIZE",              \
+        .offset = offsetof(options, field.memory), .min = 1, .max = 1e15, .line_only = true,   \
+        .help = "The weights take at most SIZE of memory: of a model with experts those that " \
+                "were not used for longest make room, and are read again when needed."         \
     }
 #define FY_ROW_NO_MMAP_OF(field)                                                            \
     {                                                                                       \
@@ -102,11 +110,11 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                    \
-    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),      \
-        FY_ROW_CANARY_OF(field), FY_ROW_PRESET_OF(field), FY_ROW_CPU_MASK_OF(field), \
+#define FY_ROWS_MACHINE_OF(field)                                                       \
+    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),         \
+        FY_ROW_CANARY_OF(field), FY_ROW_PRESET_OF(field), FY_ROW_CPU_MASK_OF(field),    \
         FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_MLOCK_HOT_OF(field), \
-        FY_ROW_NO_MMAP_OF(field)
+        FY_ROW_MEMORY_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

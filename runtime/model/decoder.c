@@ -355,6 +355,15 @@ void fy_gated_product(fy_decoder *d, uint32_t layer, const fy_weights *l, const 
     fy_backend_activate(d->backend, &f, a->gate, gated ? a->up : NULL, n, gate_up[0].w->n_rows);
 }
 
+/* The experts are known from here on: those that are not in memory are read meanwhile. */
+static void route(fy_decoder *d, uint32_t layer, const float *x, uint32_t n)
+{
+    fy_experts *m = &d->act.experts;
+    m->cache = d->model->experts;
+    m->layer = layer;
+    fy_moe_route(d->backend, &d->model->hp, fy_layer_at(d->model, layer), m, x, n);
+}
+
 static void ffn_block(fy_decoder *d, uint32_t layer, const float *h, uint32_t n)
 {
     const fy_weights *l = fy_layer_at(d->model, layer);
@@ -373,7 +382,7 @@ static void ffn_block(fy_decoder *d, uint32_t layer, const float *h, uint32_t n)
     }
     const fy_hparams *hp = &d->model->hp;
     if (!d->model->family->early_router)
-        fy_moe_route(d->backend, hp, l, &a->experts, h, n);
+        route(d, layer, h, n);
     fy_moe_ffn(d->backend, hp, l, &a->experts, h, a->gate, a->up, a->branch, n);
     add_branch(d, l, FY_T_FFN_POST_NORM, n);
 }
@@ -461,7 +470,7 @@ void fy_decoder_layer(fy_decoder *d, uint32_t layer, const fy_kv_layer *kv,
         return;
     }
     if (d->model->family->early_router)
-        fy_moe_route(d->backend, &d->model->hp, l, &a->experts, a->x, n);
+        route(d, layer, a->x, n);
     if (d->model->hp.n_altup != 0)
         altup_block(d, layer, part, n);
     else if (d->model->hp.parallel)
@@ -502,6 +511,7 @@ static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, fy_
     m->token_weight = fy_lay_out(c, n, used, sizeof *m->token_weight);
     m->shared_weight = fy_lay_out(c, n, 1, sizeof *m->shared_weight);
     m->rows = fy_lay_out(c, n, hp->n_embd, sizeof *m->rows);
+    m->wanted = fy_lay_out(c, 1, used, sizeof *m->wanted);
     if (n * used > INT32_MAX) /* what `first` counts; both factors fit 31 bits */
         c->overflow = true;
 }

@@ -26,8 +26,12 @@ typedef struct {
     int32_t *first;       /* [n_expert + 1] where the tokens of an expert begin in `token` */
     int32_t *token;       /* [n * n_expert_used] by expert, then ascending */
     float *token_weight;
-    float *shared_weight; /* [n] */
-    float *rows;          /* [n][n_embd] what goes into one expert, then what comes out */
+    float *shared_weight;   /* [n] */
+    float *rows;            /* [n][n_embd] what goes into one expert, then what comes out */
+    fy_expert_cache *cache; /* view of the model; NULL: all experts may stay in memory */
+    uint32_t layer;         /* of the model, that is routed */
+    uint32_t next;          /* experts before it are asked for already */
+    int32_t *wanted;        /* [n_expert_used] scratch */
 } fy_experts;
 
 /* Chooses the experts of n tokens from what the router reads, x [n][n_embd]. */

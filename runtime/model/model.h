@@ -33,6 +33,16 @@ fy_model *fy_model_open_as(const char *path, const fy_map_options *map, fy_err *
  * again after each product. The file is mapped, and no session has it yet. What the system does not
  * allow is a warning. */
 int fy_model_lock_hot(fy_model *m, fy_err *e);
+/* expert_cache.c: the weights take at most `bytes` of memory: experts are read when they are
+ * needed, and those that were not used for longest make room. The file is mapped, without huge
+ * pages, and no session has it yet. FY_EFIT names the least that the model needs. */
+int fy_model_limit_memory(fy_model *m, uint64_t bytes, fy_err *e);
+/* Experts of a layer that were needed and in memory, or had to be read, since the model was opened;
+ * all 0 without a limit. */
+typedef struct {
+    uint64_t n_held, n_read, bytes_read;
+} fy_expert_counts;
+fy_expert_counts fy_model_expert_counts(const fy_model *m);
 /* Any chunk of a model that was cut (arch/chunk_info.h), or a whole model. A chunk holds some of
  * the tensors and cannot compute alone: fy_model_chain (model/chain.h) makes one of several. */
 fy_model *fy_model_open_chunk(const char *path, const fy_map_options *map, fy_err *e);

@@ -471,6 +471,7 @@ void fy_model_close(fy_model *m)
 {
     if (m == NULL)
         return;
+    fy_expert_cache_free(m->experts);
     fy_chain_free(m->chain);
     fy_vocab_free(m->vocab);
     fy_arena_release(&m->arena);

@@ -88,6 +88,19 @@ static void group_by_expert(const fy_hparams *hp, fy_experts *m, uint32_t n)
     m->first[0] = 0;
 }
 
+/* At most n more of the experts that the batch uses will be computed soon. */
+static void want_more(const fy_hparams *hp, fy_experts *m, uint32_t n)
+{
+    uint32_t n_found = 0;
+    if (m->cache == NULL)
+        return;
+    for (; m->next < hp->n_expert && n_found < n; m->next++) {
+        if (m->first[m->next + 1] > m->first[m->next])
+            m->wanted[n_found++] = (int32_t)m->next;
+    }
+    fy_expert_cache_want(m->cache, m->layer, m->wanted, n_found);
+}
+
 void fy_moe_route(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, fy_experts *m,
                   const float *x, uint32_t n)
 {
@@ -105,20 +118,13 @@ void fy_moe_route(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, 
                       m->choice_weight + at);
     }
     group_by_expert(hp, m, n);
+    m->next = 0;
+    want_more(hp, m, hp->n_expert_used);
 }
 
 /* --- computing ------------------------------------------------------------------------------ */
 
-/* One expert's part of a matrix that holds those of all. */
-static fy_matrix expert_of(const fy_matrix *all, uint32_t expert, uint32_t n_expert)
-{
-    fy_matrix w = *all;
-    w.n_rows = all->n_rows / n_expert;
-    w.data = (const uint8_t *)all->data + (size_t)w.n_rows * expert * all->row_bytes;
-    return w;
-}
-
-/* The same of a vector; NULL: there is none. */
+/* One expert's part of a vector that holds those of all; NULL: there is none. */
 static const float *bias_of(const fy_weights *layer, fy_slot slot, uint32_t expert)
 {
     const float *all = fy_vector(layer, slot);
@@ -172,9 +178,9 @@ void fy_moe_ffn(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, fy
         const uint32_t first = (uint32_t)m->first[e], count = (uint32_t)m->first[e + 1] - first;
         if (count == 0)
             continue;
-        const expert one = {.w = {expert_of(&layer->w[FY_T_FFN_GATE_EXPS], e, hp->n_expert),
-                                  expert_of(&layer->w[FY_T_FFN_UP_EXPS], e, hp->n_expert),
-                                  expert_of(&layer->w[FY_T_FFN_DOWN_EXPS], e, hp->n_expert)},
+        const expert one = {.w = {fy_expert_of(&layer->w[FY_T_FFN_GATE_EXPS], e, hp->n_expert),
+                                  fy_expert_of(&layer->w[FY_T_FFN_UP_EXPS], e, hp->n_expert),
+                                  fy_expert_of(&layer->w[FY_T_FFN_DOWN_EXPS], e, hp->n_expert)},
                             .bias = {bias_of(layer, FY_T_FFN_GATE_EXPS_B, e),
                                      bias_of(layer, FY_T_FFN_UP_EXPS_B, e),
                                      bias_of(layer, FY_T_FFN_DOWN_EXPS_B, e)}};
@@ -182,6 +188,7 @@ void fy_moe_ffn(fy_backend *b, const fy_hparams *hp, const fy_weights *layer, fy
         run_expert(b, hp, &one, m->rows, gate, up, m->rows, count);
         fy_backend_scatter_add(b, sum, m->rows, m->token + first, m->token_weight + first, count,
                                hp->n_embd);
+        want_more(hp, m, 1);
     }
     if (layer->w[FY_T_FFN_UP_SHEXP].data != NULL)
         add_shared_expert(b, hp, layer, m, h, gate, up, sum, n);

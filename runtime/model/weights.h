@@ -9,6 +9,7 @@
 #include "backend/backend_cpu.h"
 #include "base/arena.h"
 #include "model/chain.h"
+#include "model/expert_cache.h"
 #include "model/model.h"
 
 typedef struct {
@@ -19,22 +20,32 @@ struct fy_model {
     fy_gguf *gguf;           /* owned */
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
-    fy_chunk_info chunk;     /* what of the model the file holds */
-    fy_chain *chain;         /* owned: the chunks with the rest of it; NULL: nothing is missing */
-    fy_arena arena;          /* layers, and vectors that lie misaligned in the file */
-    fy_weights once;         /* tensors of the whole model */
-    fy_weights *layers;      /* those of the chunk, in the arena */
-    const fy_matrix *output; /* view: output.weight, or the embedding when they are tied */
-    fy_vocab *vocab;         /* owned; NULL until asked for */
-    int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
-    int64_t ff_len;          /* widest feed-forward network, or expert */
-    int64_t predictor_len;   /* highest rank of a predictor; 0: there is none */
-    float sparse_threshold;  /* of its scores */
+    fy_chunk_info chunk;      /* what of the model the file holds */
+    fy_chain *chain;          /* owned: the chunks with the rest of it; NULL: nothing is missing */
+    fy_arena arena;           /* layers, and vectors that lie misaligned in the file */
+    fy_weights once;          /* tensors of the whole model */
+    fy_weights *layers;       /* those of the chunk, in the arena */
+    const fy_matrix *output;  /* view: output.weight, or the embedding when they are tied */
+    fy_vocab *vocab;          /* owned; NULL until asked for */
+    fy_expert_cache *experts; /* owned; NULL: all of them may stay in memory */
+    int64_t q8_len;         /* longest row of a weight that wants quantized activations; 0: none */
+    int64_t ff_len;         /* widest feed-forward network, or expert */
+    int64_t predictor_len;  /* highest rank of a predictor; 0: there is none */
+    float sparse_threshold; /* of its scores */
 };
 
 static inline const fy_weights *fy_layer_at(const fy_model *m, uint32_t layer)
 {
     return &m->layers[layer - m->chunk.first_layer];
+}
+
+/* One expert's part of a matrix that holds those of all. */
+static inline fy_matrix fy_expert_of(const fy_matrix *all, uint32_t expert, uint32_t n_expert)
+{
+    fy_matrix w = *all;
+    w.n_rows = all->n_rows / n_expert;
+    w.data = (const uint8_t *)all->data + (size_t)w.n_rows * expert * all->row_bytes;
+    return w;
 }
 
 static inline bool fy_bound(const fy_weights *w, fy_slot slot)

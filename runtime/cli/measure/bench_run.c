@@ -158,6 +158,16 @@ static fy_chain_time time_of(const bench *b, size_t chunk)
     return fy_chain_run_time(fy_session_chain(b->s), chunk);
 }
 
+static void say_experts(const fy_model *m, const fy_expert_counts *before, uint64_t n_tokens)
+{
+    const fy_expert_counts counts = fy_experts_since(m, before);
+    fy_str text = {0};
+    fy_experts_text(&counts, n_tokens, "", &text);
+    if (text.len > 0)
+        fy_log(FY_LOG_INFO, "%s", fy_str_z(&text));
+    fy_str_release(&text);
+}
+
 int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool warmup,
                      uint64_t *ns, fy_chain_time *chunks, fy_err *e)
 {
@@ -167,6 +177,7 @@ int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool
     int rc = warmup ? warm_up(&b, e) : 0;
     for (size_t i = 0; i < fy_model_n_chunks(m); i++)
         chunks[i] = time_of(&b, i);
+    const fy_expert_counts before = fy_model_expert_counts(m);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = back_to_depth(&b, e);
         double begin = fy_now_s();
@@ -181,6 +192,7 @@ int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool
             (fy_chain_time){end.n_calls - chunks[i].n_calls, end.seconds - chunks[i].seconds};
     }
     fy_say_neurons(b.s);
+    say_experts(m, &before, (uint64_t)n * (t->n_prompt + t->n_gen));
     close_bench(&b);
     return rc;
 }

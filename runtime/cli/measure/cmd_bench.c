@@ -100,6 +100,7 @@ static const fy_opt opts[] = {
      .def = "1",
      .help = "1: map the file; 0: read it into memory of its own, in huge pages if available."},
     FY_ROW_MLOCK_OF(machine),
+    FY_ROW_MEMORY_OF(machine),
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -203,7 +204,8 @@ static int open_model(job *j, fy_err *e)
                                         .qnn_lib = j->o->machine.qnn_lib,
                                         .power = j->o->machine.power,
                                         .no_mmap = j->o->mmap == 0,
-                                        .mlock = j->o->machine.mlock};
+                                        .mlock = j->o->machine.mlock,
+                                        .memory = j->o->machine.memory};
     j->model = fy_machine_open_any(&machine, j->o->model, e);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
         return -1;
