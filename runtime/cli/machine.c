@@ -195,11 +195,11 @@ static int check_memory(const fy_machine_options *o, fy_err *e)
     if (o->mlock_hot && (o->mlock || o->no_mmap))
         return fy_fail(e, FY_EARG,
                        "--mlock-hot maps the file and locks a part of it: leave out --mlock and "
-                       "--no-mmap");
+                       "--no-mmap (of bench: --mmap 0)");
     if (o->memory > 0 && (o->mlock || o->mlock_hot || o->no_mmap))
         return fy_fail(e, FY_EARG,
                        "--memory maps the file and keeps a part of it in memory: leave out "
-                       "--mlock, --mlock-hot and --no-mmap");
+                       "--mlock, --mlock-hot and --no-mmap (of bench: --mmap 0)");
     return 0;
 }
 

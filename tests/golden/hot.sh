@@ -73,6 +73,10 @@ check_status "--mlock-hot of another file" 1 "does not say which neurons of its 
     "$FERRY" run -m "$TMP/plain.gguf" -p Once -n 1 --mlock-hot
 check_status "--mlock-hot of a copy" 2 'leave out --mlock and --no-mmap' \
     "$FERRY" run -m "$TMP/hot.gguf" -p Once -n 1 --mlock-hot --no-mmap
+check_equal "bench measures with it" 'tg4' "$("$FERRY" bench -m "$TMP/hot.gguf" -p 0 -n 4 -r 1 --mlock-hot -o json -q | jq -r '"tg\(.[0].n_gen)"')"
+check_status "and says what stays in memory" 0 'MB stay in memory, [0-9.]+ MB are read when needed' \
+    "$FERRY" bench -m "$TMP/hot.gguf" -p 0 -n 1 -r 1 --mlock-hot
+check_status "but not of a copy" 2 'bench: --mmap 0' "$FERRY" bench -m "$TMP/hot.gguf" -p 0 -n 1 --mlock-hot --mmap 0
 check_status "a split file that is cut off" 1 'cut off' \
     "$FERRY" quantize "$TMP/plain.gguf" "$TMP/no" f32 --transpose-down --hot "$TMP/cut.gpuidx"
 check_status "columns of ffn_down" 1 'give --transpose-down as well' \

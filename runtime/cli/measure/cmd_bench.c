@@ -100,6 +100,7 @@ static const fy_opt opts[] = {
      .def = "1",
      .help = "1: map the file; 0: read it into memory of its own, in huge pages if available."},
     FY_ROW_MLOCK_OF(machine),
+    FY_ROW_MLOCK_HOT_OF(machine),
     FY_ROW_MEMORY_OF(machine),
     {.group = "Output",
      .name = "output",
@@ -205,6 +206,7 @@ static int open_model(job *j, fy_err *e)
                                         .power = j->o->machine.power,
                                         .no_mmap = j->o->mmap == 0,
                                         .mlock = j->o->machine.mlock,
+                                        .mlock_hot = j->o->machine.mlock_hot,
                                         .memory = j->o->machine.memory};
     j->model = fy_machine_open_any(&machine, j->o->model, e);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
