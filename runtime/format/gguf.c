@@ -333,11 +333,13 @@ static int parse_shape(reader *r, fy_gguf_tensor *t, uint64_t *n_elems)
     return 0;
 }
 
-static int parse_type(reader *r, fy_gguf_tensor *t, uint64_t n_elems)
+static int parse_type(reader *r, const fy_gguf *g, fy_gguf_tensor *t, uint64_t n_elems)
 {
     uint32_t type;
     if (take_u32(r, &type, "the tensor type") != 0)
         return -1;
+    if (g->powerinfer && type >= FY_POWERINFER_I8 && type <= FY_POWERINFER_I32)
+        type += FY_I8 - FY_POWERINFER_I8;
     const fy_type_info *info = fy_type_get(type);
     if (info == NULL)
         return fy_fail(r->e, FY_EUNSUPPORTED,
@@ -379,7 +381,7 @@ static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
     if (parse_name(r, g, &t, shown) != 0)
         return -1;
     uint64_t n_elems = 0;
-    if (parse_shape(r, &t, &n_elems) != 0 || parse_type(r, &t, n_elems) != 0 ||
+    if (parse_shape(r, &t, &n_elems) != 0 || parse_type(r, g, &t, n_elems) != 0 ||
         parse_offset(r, g, &t, data_bytes) != 0)
         return fy_ctx(r->e, "tensor '%s'", shown);
     return fy_append(&g->tensor, &g->n_tensors, &g->tensor_cap, &t, sizeof t, r->e);

@@ -89,7 +89,8 @@ size_t fy_gguf_n_files(const fy_gguf *g); /* more than 1: a split model */
 const char *fy_gguf_file_path(const fy_gguf *g, size_t i);
 uint32_t fy_gguf_version(const fy_gguf *g);
 /* Is it one of PowerInfer's files, which begin with these bytes instead of "GGUF" and are laid out
- * alike? What they do not say is not what it is in other files. */
+ * alike? What they do not say is not what it is in other files, and their numbers for the types
+ * i8, i16 and i32 are others. */
 #define FY_GGUF_POWERINFER "PWRI"
 bool fy_gguf_is_powerinfer(const fy_gguf *g);
 uint64_t fy_gguf_alignment(const fy_gguf *g);

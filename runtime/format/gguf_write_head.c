@@ -79,10 +79,12 @@ static int emit(fy_writer_sink *s, const void *p, size_t n, fy_err *e)
     return 0;
 }
 
-static void add_info(fy_str *s, const fy_gguf_tensor *t)
+static void add_info(fy_str *s, const fy_gguf_tensor *t, bool powerinfer)
 {
     uint64_t len = t->name.len;
     uint32_t type = (uint32_t)t->type;
+    if (powerinfer && t->type >= FY_I8 && t->type <= FY_I32)
+        type -= FY_I8 - FY_POWERINFER_I8;
     fy_str_add(s, &len, sizeof len);
     fy_str_add(s, t->name.ptr, t->name.len);
     fy_str_add(s, &t->n_dims, sizeof t->n_dims);
@@ -106,7 +108,7 @@ int fy_writer_emit_header(const fy_gguf_writer *w, size_t file, fy_writer_sink *
     for (const fy_writer_keys *k = w->first; rc == 0 && file == 0 && k != NULL; k = k->next)
         rc = emit(to, k->data, k->used, e);
     for (size_t i = 0; i < f->n; i++)
-        add_info(&rest, w->tensor[f->first + i]);
+        add_info(&rest, w->tensor[f->first + i], w->powerinfer);
     if (rc == 0)
         rc = rest.oom ? fy_nomem(e) : emit(to, rest.ptr, rest.len, e);
     fy_str_release(&rest);

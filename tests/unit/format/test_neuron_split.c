@@ -51,6 +51,10 @@ static void what_is_written_is_read_again(void **state)
     assert_int_equal(fy_neuron_split_write(&s, path, &e), 0);
     assert_int_equal(fy_map_open(&m, path, &e), 0);
     assert_memory_equal(m.data, "PWRI\3\0\0\0", 8);
+    const uint8_t *info = memmem(m.data, m.size, "blk.0.gpu_idx", 13);
+    assert_non_null(info);
+    /* one dimension of 6, and PowerInfer's number for i32 */
+    assert_memory_equal(info + 13, "\1\0\0\0\6\0\0\0\0\0\0\0\22\0\0\0", 16);
     fy_map_close(&m);
     assert_int_equal(fy_neuron_split_open(&back, path, &e), 0);
     assert_int_equal(back.n_layer, 2);
