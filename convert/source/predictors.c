@@ -1,4 +1,4 @@
-/* Reads the files of PowerInfer's predictors. */
+/* Finds PowerInfer's predictors in files of their own or among the weights. */
 #include "convert/source/predictors.h"
 
 #include <dirent.h>
@@ -58,16 +58,29 @@ static int check_shapes(const fy_ckpt_tensor *const t[2], uint32_t n_embd, uint3
     return 0;
 }
 
-static int add(fy_ckpt *c, const fy_ckpt_tensor *from, uint32_t layer, int i, fy_err *e)
+/* Its name in a GGUF file; ptr NULL: out of memory. */
+static fy_span name_of(fy_ckpt *c, uint32_t layer, int i)
 {
     char name[40];
     const size_t n = (size_t)snprintf(name, sizeof name, "blk.%u.%s", layer, names[i]);
+    return (fy_span){fy_arena_strndup(&c->arena, name, n), n};
+}
+
+static int is_there(fy_span name, fy_err *e)
+{
+    return fy_fail(e, FY_EFORMAT, "the checkpoint has '%s' already", name.ptr);
+}
+
+/* --- in files of their own -------------------------------------------------------------------- */
+
+static int add(fy_ckpt *c, const fy_ckpt_tensor *from, uint32_t layer, int i, fy_err *e)
+{
     fy_ckpt_tensor t = *from;
-    t.name = (fy_span){fy_arena_strndup(&c->arena, name, n), n};
+    t.name = name_of(c, layer, i);
     if (t.name.ptr == NULL)
         return fy_nomem(e);
     const int rc = fy_ckpt_add_tensor(c, &t, e);
-    return rc > 0 ? fy_fail(e, FY_EFORMAT, "the checkpoint has '%s' already", name) : rc;
+    return rc > 0 ? is_there(t.name, e) : rc;
 }
 
 static int take_layer(fy_ckpt *c, uint32_t layer, uint32_t n_embd, uint32_t n_ff, fy_err *e)
@@ -106,6 +119,44 @@ int fy_ckpt_add_predictors(fy_ckpt *c, const char *dir, const fy_hparams *hp, fy
     }
     return 0;
 }
+
+/* --- among the weights ------------------------------------------------------------------------ */
+
+static int rename_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, uint32_t layer, int i, fy_err *e)
+{
+    const size_t at = (size_t)(t - c->tensors);
+    const fy_span name = name_of(c, layer, i);
+    if (name.ptr == NULL)
+        return fy_nomem(e);
+    const int rc = fy_names_add(&c->index, name, (uint32_t)at);
+    if (rc != 0)
+        return rc < 0 ? fy_nomem(e) : is_there(name, e);
+    c->tensors[at].name = name;
+    return 0;
+}
+
+int fy_ckpt_own_predictors(fy_ckpt *c, const fy_hparams *hp, fy_err *e)
+{
+    for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
+        const fy_ckpt_tensor *t[2];
+        for (int i = 0; i < 2; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "model.layers.%u.mlp.predictor.%s", layer, names[i]);
+            t[i] = fy_ckpt_find(c, fy_span_of(name));
+            if (t[i] == NULL)
+                return fy_fail(e, FY_EFORMAT,
+                               "no '%s' among the weights: the model's own directory has no "
+                               "predictors",
+                               name);
+        }
+        if (check_shapes(t, hp->n_embd, fy_layer_shape_of(hp, layer).n_ff, e) != 0 ||
+            rename_tensor(c, t[0], layer, 0, e) != 0 || rename_tensor(c, t[1], layer, 1, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the threshold ---------------------------------------------------------------------------- */
 
 int fy_predictor_threshold(const char *dir, float *out, fy_err *e)
 {

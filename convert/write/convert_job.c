@@ -150,6 +150,13 @@ static int chosen_type(const fy_convert_options *o, fy_file_type *out, fy_err *e
                : 0;
 }
 
+static int find_predictors(fy_convert_job *j, fy_err *e)
+{
+    const char *dir = j->o->predictors;
+    return fy_file_is_same(dir, j->dir) ? fy_ckpt_own_predictors(j->source, &j->config.hp, e)
+                                        : fy_ckpt_add_predictors(j->source, dir, &j->config.hp, e);
+}
+
 static int plan_tensors(fy_convert_job *j, fy_err *e)
 {
     if (j->o->keep.n > 0) {
@@ -166,8 +173,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
     j->has_config = true;
     if (fy_ckpt_merge_loras(j->source, &j->config, j->path, j->o->lora.items, j->o->lora.n, e))
         return -1;
-    if (j->o->predictors != NULL &&
-        fy_ckpt_add_predictors(j->source, j->o->predictors, &j->config.hp, e))
+    if (j->o->predictors != NULL && find_predictors(j, e) != 0)
         return fy_ctx(e, "--predictors");
     fy_type output, embedding;
     fy_file_type file;

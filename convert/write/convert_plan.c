@@ -330,6 +330,8 @@ static const struct {
     {".attn.bias", "a causal mask, not a weight"},
     {".attention.masked_bias", "a causal mask, not a weight"},
     {".attention.bias", "a causal mask, not a weight"},
+    {".mlp.predictor.fc1.weight", "a predictor of neurons, which --predictors writes"},
+    {".mlp.predictor.fc2.weight", "a predictor of neurons, which --predictors writes"},
 };
 
 /* What multi-modal checkpoints have besides the text model; with or without "model." in front. */
@@ -454,8 +456,7 @@ static void account_for_rest(builder *b)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* Is it MXFP4 in the checkpoint, and stays that, byte for byte, unless an option names another
- * type? It is as small as the types of 4 bits, and more exact than any of them made from it. */
+/* MXFP4 stays that, byte for byte, unless an option names a type: none of 4 bits is better. */
 static bool stays_mxfp4(const fy_plan_tensor *t)
 {
     return t->src != NULL && t->src->dtype == FY_DT_F4 && (t->row->flags & FY_ROW_MATRIX) != 0;
@@ -562,8 +563,7 @@ static void transpose(const fy_family *f, fy_plan_tensor *t)
 
 /* --- what PowerInfer reads -------------------------------------------------------------------- */
 
-/* The embedding once more: its readers want an output matrix; of OPT, which has learned positions,
- * they want none. */
+/* The embedding once more: its readers want an output matrix, except of OPT (with positions). */
 static void repeat_embedding(builder *b, const fy_tensor_row *output)
 {
     fy_convert_plan *p = b->plan;

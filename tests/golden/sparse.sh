@@ -115,6 +115,40 @@ check_equal "its threshold" -1 "$("$FERRY" inspect "$TMP/relu.gguf" --json | jq 
 check_equal "predictors of the ranks that they have" '[["f16",[256,20]],["f16",[32,1024]]]' \
     "[$(tensor "$TMP/relu.gguf" blk.0.fc1.weight),$(tensor "$TMP/relu.gguf" blk.3.fc2.weight)]"
 
+# TurboSparse-Mistral has its predictors among the weights.
+if command -v python3 >/dev/null; then
+    mkdir "$TMP/own"
+    cp $relu/*.json "$TMP/own"
+    python3 - $relu/model.safetensors $data/relu/predictor "$TMP/own/model.safetensors" <<'END'
+import json, struct, sys, zipfile
+model, folder, out = sys.argv[1:]
+data = open(model, "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + size]), data[8 + size:]
+for layer in range(4):
+    with zipfile.ZipFile(f"{folder}/model_{layer}.pt") as z: # fc1 [rank, 256], fc2 [1024, rank]
+        fc1, fc2 = sorted((z.read(n) for n in z.namelist() if "/data/" in n), key=len)
+    rank = len(fc1) // 512
+    for i, shape, part in (1, [rank, 256], fc1), (2, [1024, rank], fc2):
+        head[f"model.layers.{layer}.mlp.predictor.fc{i}.weight"] = \
+            {"dtype": "F16", "shape": shape, "data_offsets": [len(body), len(body) + len(part)]}
+        body += part
+text = json.dumps(head).encode()
+open(out, "wb").write(struct.pack("<Q", len(text)) + text + body)
+END
+    check "predictors among the weights" "$FERRY" convert "$TMP/own" --outtype f16 --predictors "$TMP/own/." -q -o "$TMP/own.gguf"
+    check_equal "are those of files" "$(tensors "$TMP/relu.gguf")" "$(tensors "$TMP/own.gguf")"
+    check_equal "and have a threshold where config.json names one" null \
+        "$("$FERRY" inspect "$TMP/own.gguf" --json | jq '.metadata."powerinfer.sparse_threshold"')"
+    check_status "without the option they are left out" 0 'a predictor of neurons, which --predictors writes' \
+        "$FERRY" convert "$TMP/own" --outtype f16 -v -o "$TMP/own_plain.gguf"
+    check_equal "of the model" '' "$(names "$TMP/own_plain.gguf" | grep fc1)"
+else
+    skip "predictors among the weights" "no python3"
+fi
+check_status "a model's directory without" 1 "no 'model.layers.0.mlp.predictor.fc1.weight' among the weights" \
+    "$FERRY" convert $relu --predictors $relu -o "$TMP/no.gguf"
+
 # Alone or in a batch, on any number of threads, the same bits; all neurons are kept, or none.
 head -c 3000 tests/data/held.txt >"$TMP/text"
 golden_of() { # FILE OPTION...: what it computes of a text

@@ -140,6 +140,80 @@ static void another_number_of_neurons_is_refused(void **state)
             "the layer and fc1's rows");
 }
 
+/* --- among the weights ------------------------------------------------------------------------ */
+
+/* A checkpoint of one layer with a predictor of rank 2 for 4 neurons of a model of that width. */
+static fy_ckpt *own(unsigned width, const char *second)
+{
+    char text[400];
+    uint8_t size[8] = {0};
+    fy_err e = {0};
+    const unsigned fc1 = 2 * width * 2;
+    const int n = snprintf(
+        text, sizeof text,
+        "{\"model.layers.0.mlp.predictor.fc1.weight\": {\"dtype\": \"F16\", \"shape\": [2, %u], "
+        "\"data_offsets\": [0, %u]}, \"%s\": {\"dtype\": \"F16\", \"shape\": [4, 2], "
+        "\"data_offsets\": [%u, %u]}}",
+        width, fc1, second, fc1, fc1 + 16);
+    assert_true(n > 0 && (size_t)n < sizeof text);
+    size[0] = (uint8_t)n;
+    size[1] = (uint8_t)(n >> 8);
+    char path[64];
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(size, 1, sizeof size, f), sizeof size);
+    assert_int_equal(fputs(text, f) < 0, 0);
+    for (unsigned i = 0; i < fc1 + 16; i++)
+        assert_int_equal(fputc(0, f), 0);
+    assert_int_equal(fclose(f), 0);
+    fy_ckpt *c = fy_ckpt_open(dir, &e);
+    assert_non_null(c);
+    return c;
+}
+
+static void those_among_the_weights_change_their_names(void **state)
+{
+    (void)state;
+    const fy_hparams hp = {.n_layer = 1, .n_embd = 8, .n_ff = 4};
+    fy_err e = {0};
+    ckpt = own(8, "model.layers.0.mlp.predictor.fc2.weight");
+    assert_int_equal(fy_ckpt_own_predictors(ckpt, &hp, &e), 0);
+    assert_int_equal(fy_ckpt_n_tensors(ckpt), 2);
+    check("blk.0.fc1.weight", 2, 8);
+    check("blk.0.fc2.weight", 4, 2);
+    assert_int_equal(fy_ckpt_own_predictors(ckpt, &hp, &e), -1);
+    assert_non_null(strstr(e.msg, "the checkpoint has 'blk.0.fc1.weight' already"));
+    fy_ckpt_close(ckpt);
+}
+
+static void others_among_the_weights_are_refused(void **state)
+{
+    (void)state;
+    fy_hparams hp = {.n_layer = 2, .n_embd = 8, .n_ff = 4};
+    fy_err e = {0};
+    ckpt = own(8, "model.layers.0.mlp.predictor.fc2.weight");
+    assert_int_equal(fy_ckpt_own_predictors(ckpt, &hp, &e), -1);
+    assert_int_equal(e.code, FY_EFORMAT);
+    assert_non_null(
+        strstr(e.msg, "no 'model.layers.1.mlp.predictor.fc1.weight' among the weights"));
+    fy_ckpt_close(ckpt);
+
+    hp.n_layer = 1;
+    e = (fy_err){0};
+    ckpt = own(6, "model.layers.0.mlp.predictor.fc2.weight");
+    assert_int_equal(fy_ckpt_own_predictors(ckpt, &hp, &e), -1);
+    assert_non_null(strstr(e.msg, "'model.layers.0.mlp.predictor.fc1.weight' has shape [2, 6], "
+                                  "expected [rank, 8], the width of the model"));
+    fy_ckpt_close(ckpt);
+
+    e = (fy_err){0};
+    ckpt = own(8, "blk.0.fc1.weight");
+    assert_int_equal(fy_ckpt_own_predictors(ckpt, &hp, &e), -1);
+    assert_non_null(strstr(e.msg, "no 'model.layers.0.mlp.predictor.fc2.weight'"));
+    fy_ckpt_close(ckpt);
+}
+
 static int make_dir(void **state)
 {
     (void)state;
@@ -162,6 +236,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(others_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_is_none_is_named, begin, end),
         cmocka_unit_test_setup_teardown(another_number_of_neurons_is_refused, begin, end),
+        cmocka_unit_test(those_among_the_weights_change_their_names),
+        cmocka_unit_test(others_among_the_weights_are_refused),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
