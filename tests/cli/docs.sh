@@ -35,6 +35,7 @@ declare -A exceptions=(
     ["curl -X POST 'http://127.0.0.1:8080/slots/0?action=erase'"]="needs a server (tests/e2e/serve_slots.sh)"
     ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
     ['python tests/peer/llama_server_suite.py build/ferry']="needs llama.cpp's tests"
+    ['python tests/peer/powerinfer.py build/ferry PowerInfer/build/libllama.so --source PowerInfer']="needs PowerInfer, built"
     ['python tests/peer/serve_anthropic.py build/ferry tests/data/tales']="needs Anthropic's client as a Python package"
 )
 prepared='checkpoint model.gguf draft.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
