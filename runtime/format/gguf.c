@@ -323,7 +323,7 @@ static int parse_shape(reader *r, fy_gguf_tensor *t, uint64_t *n_elems)
             continue;
         if (take_u64(r, &t->ne[d], "a dimension") != 0)
             return -1;
-        if (t->ne[d] == 0)
+        if (t->ne[d] == 0 && t->n_dims > 1)
             return fy_fail(r->e, FY_EFORMAT, "dimension %" PRIu32 " is 0, expected at least 1", d);
         if (!fy_mul_u64(*n_elems, t->ne[d], n_elems) || *n_elems > INT64_MAX)
             return fy_fail(r->e, FY_EFORMAT,
@@ -346,6 +346,8 @@ static int parse_type(reader *r, const fy_gguf *g, fy_gguf_tensor *t, uint64_t n
                        "type id %" PRId32 " is unknown, removed, or never stored in files",
                        (int32_t)type);
     t->type = (fy_type)type;
+    if (t->ne[0] == 0 && !fy_gguf_may_be_empty(g->powerinfer, t))
+        return fy_fail(r->e, FY_EFORMAT, "dimension 0 is 0, expected at least 1");
     if (t->ne[0] % info->block != 0)
         return fy_fail(r->e, FY_EFORMAT,
                        "rows of %" PRIu64 " elements, but %s needs a multiple of %u", t->ne[0],

@@ -15,6 +15,12 @@
  */
 enum { FY_POWERINFER_I8 = 16, FY_POWERINFER_I32 = FY_POWERINFER_I8 + FY_I32 - FY_I8 };
 
+/* Tensors have elements, but for lists of neurons in PowerInfer's split files. */
+static inline bool fy_gguf_may_be_empty(bool powerinfer, const fy_gguf_tensor *t)
+{
+    return powerinfer && t->type == FY_I32 && t->n_dims == 1;
+}
+
 /* --- the reader --- */
 
 typedef struct {

@@ -316,7 +316,8 @@ static int check_tensor(fy_gguf_writer *w, fy_gguf_tensor *t, const uint64_t *ne
     uint64_t n_elems = 1;
     for (uint32_t d = 0; d < FY_GGUF_MAX_DIMS; d++) {
         t->ne[d] = d < t->n_dims ? ne[d] : 1;
-        if (t->ne[d] == 0 || !fy_mul_u64(n_elems, t->ne[d], &n_elems) || n_elems > INT64_MAX)
+        if ((t->ne[d] == 0 && !fy_gguf_may_be_empty(w->powerinfer, t)) ||
+            !fy_mul_u64(n_elems, t->ne[d], &n_elems) || n_elems > INT64_MAX)
             return fy_fail(e, FY_EARG,
                            "dimension %" PRIu32 " is %" PRIu64
                            ", expected at least 1 and a product below 2^63",

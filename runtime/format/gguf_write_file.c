@@ -32,13 +32,15 @@ uint64_t fy_write_job_row_bytes(const fy_gguf_tensor *t)
 
 uint64_t fy_write_job_rows_per_piece(const fy_gguf_tensor *t)
 {
-    uint64_t n = FY_WRITER_PIECE_BYTES / fy_write_job_row_bytes(t);
+    const uint64_t row_bytes = fy_write_job_row_bytes(t),
+                   n = row_bytes > 0 ? FY_WRITER_PIECE_BYTES / row_bytes : 1;
     return n > 0 ? n : 1;
 }
 
 uint64_t fy_write_job_n_rows(const fy_gguf_tensor *t)
 {
-    return t->bytes / fy_write_job_row_bytes(t);
+    const uint64_t row_bytes = fy_write_job_row_bytes(t);
+    return row_bytes > 0 ? t->bytes / row_bytes : 1;
 }
 
 static uint64_t n_pieces(const fy_write_job *j)

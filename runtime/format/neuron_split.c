@@ -221,8 +221,6 @@ static int plan_layer(fy_gguf_writer *w, const fy_neuron_split *s, uint32_t laye
     *(*next)++ = (item){l, false};
     if (fy_gguf_add_tensor(w, name, FY_I32, 1, &l->n, e) < 0)
         return -1;
-    if (l->n_hot == 0)
-        return 0;
     snprintf(name, sizeof name, "blk.%" PRIu32 ".gpu_bucket", layer);
     *(*next)++ = (item){l, true};
     return fy_gguf_add_tensor(w, name, FY_I32, 1, &l->n_hot, e) < 0 ? -1 : 0;

@@ -4,10 +4,9 @@
  * GGUF that begins with "PWRI": general.architecture "generic.gpu_index",
  * generic.gpu_index.block_count (u32), split.vram_capacity (u64: the bytes that the hot neurons may
  * take), and for each layer N the i32 tensors blk.N.gpu_idx [neurons], 1 for a hot neuron and 0 for
- * others, and blk.N.gpu_bucket [hot neurons], their numbers ascending. GGUF tensors are never
- * empty: a layer without a hot neuron has no gpu_bucket here, and PowerInfer does not load a file
- * with such a layer. Source: powerinfer-py/powerinfer/export_split.py and the loader in llama.cpp.
- */
+ * others, and blk.N.gpu_bucket [hot neurons], their numbers ascending, which may be none; it is
+ * also read without them. PowerInfer takes the tensors by their places. Source:
+ * powerinfer-py/powerinfer/export_split.py and the loader in llama.cpp. */
 #ifndef FY_FORMAT_NEURON_SPLIT_H
 #define FY_FORMAT_NEURON_SPLIT_H
 

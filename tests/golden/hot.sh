@@ -40,6 +40,10 @@ check_equal "as many in each layer as the reference has" '[768,256,256,768]' \
     "$(hot 2048 --activations $counts --json | jq -c '[.layers[].hot]')"
 check_equal "by their bytes: three rows of 1 KiB each" '[512,256,0,512]' \
     "$(hot 3840K --activations $counts --json | jq -c '[.layers[].hot]')"
+hot 3840K --activations $counts -o "$TMP/cold.gpuidx" >/dev/null
+check_equal "a layer that has none has an empty list" '[0]' \
+    "$("$FERRY" inspect "$TMP/cold.gpuidx" --json | jq -c '.tensors[] | select(.name == "blk.2.gpu_bucket").shape')"
+check "which quantize reads" "$FERRY" quantize "$TMP/plain.gguf" "$TMP/cold.gguf" f32 --transpose-down --hot "$TMP/cold.gpuidx" -q
 check_equal "at least 1024 in a layer, or none" '[1024,0,0,0]' \
     "$(hot 2047 --hot-least 1024 --activations $counts --json | jq -c '[.layers[].hot]')"
 check_status "a number that is none" 2 '--hot many: expected a number of neurons' hot many --activations $counts

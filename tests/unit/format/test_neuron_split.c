@@ -78,7 +78,7 @@ static void every_shorter_file_is_refused(void **state)
     assert_int_equal(fy_neuron_split_write(&s, path, &e), 0);
     fy_neuron_split_release(&s);
     assert_int_equal(fy_map_open(&m, path, &e), 0);
-    for (size_t n = 0; n < m.size - 16; n++) { /* its last bytes are padding */
+    for (size_t n = 0; n < m.size - 16; n++) { /* its last bytes are padding, and an empty list */
         e = (fy_err){0};
         uint8_t *cut = malloc(n + 1);
         memcpy(cut, m.data, n);
