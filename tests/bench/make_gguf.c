@@ -165,6 +165,18 @@ static const struct {
       .experts = 32,
       .experts_used = 4,
       .ff_exp = 704}},
+    {"smallthinker", /* 4B-A0.6B: 2.3 GB */
+     {.layers = 32,
+      .embd = 1536,
+      .ff = 768,
+      .heads = 12,
+      .heads_kv = 2,
+      .head_dim = 128,
+      .vocab = 151936,
+      .ctx = 32768,
+      .experts = 32,
+      .experts_used = 4,
+      .ff_exp = 768}},
     {"lfm2", /* LFM2 1.2B */
      {.layers = 16,
       .embd = 2048,
@@ -406,6 +418,8 @@ typedef struct {
     float *values[FY_THREADS_MAX]; /* owned: a row of a type that is encoded; NULL: not yet */
     size_t longest;                /* elements of the longest row */
     predictor predictor;
+    bool apart;          /* layers add little to the embedding: with predictors, and where a router
+                            would otherwise choose the same experts for all tokens */
     int64_t gate_before; /* tensors from a layer's gate to its fc2, which repeats its blocks */
 } filler;
 
@@ -445,8 +459,10 @@ static float loudness(const predictor *p, fy_span name, uint64_t element)
     if (fy_span_ends(name, "token_embd.weight"))
         return LOUDER;
     if (fy_span_ends(name, "ffn_down_t.weight") || fy_span_ends(name, "ffn_down.weight") ||
-        fy_span_ends(name, "attn_output.weight"))
+        fy_span_ends(name, "ffn_down_exps.weight") || fy_span_ends(name, "attn_output.weight"))
         return 1.0F / LOUDER;
+    if (p->n_seen == 0)
+        return 1;
     if (fy_span_ends(name, "fc2.weight"))
         return seen ? p->first : -p->first;
     if (fy_span_ends(name, "ffn_gate.weight"))
@@ -466,9 +482,10 @@ static void fill_row(const filler *f, const fy_gguf_tensor *t, int s, int64_t i,
     fill_blocks(s, at, fresh, &state);
     if (repeats)
         memcpy(at + fresh, at, row_bytes - fresh);
-    for (uint64_t b = 0; b < t->ne[0] / type->block && f->predictor.n_seen > 0; b++) {
-        const float d = block_scales[s].d * loudness(&f->predictor, t->name, b * type->block);
-        fy_kc_set_scales(t->type, at + b * type->bytes, fy_f32_to_f16(d), 0);
+    for (uint64_t b = 0; b < t->ne[0] / type->block && f->apart; b++) {
+        const float times = loudness(&f->predictor, t->name, b * type->block);
+        fy_kc_set_scales(t->type, at + b * type->bytes, fy_f32_to_f16(block_scales[s].d * times),
+                         fy_f32_to_f16(block_scales[s].m * times));
     }
 }
 
@@ -665,6 +682,7 @@ static int plan(fy_gguf_writer *w, const options *o, filler *fill_from, fy_err *
         return fy_fail(e, FY_EARG, "no random weights of type '%s'", o->type);
     if (shape_of(o, f, type, &hp, e) != 0)
         return -1;
+    fill_from->apart = o->predictor > 0 || hp.n_expert > 0;
     return fy_gguf_add_str(w, "general.architecture", fy_span_of(f->gguf_arch), e) != 0 ||
                    fy_gguf_add_str(w, "general.name", fy_span_of("random weights"), e) != 0 ||
                    fy_hparams_to_gguf(w, f, &hp, e) != 0 ||
