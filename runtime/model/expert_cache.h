@@ -16,8 +16,8 @@ typedef struct fy_expert_cache fy_expert_cache;
 void fy_expert_cache_free(fy_expert_cache *c); /* NULL is fine */
 
 /* n experts of a layer are computed next, at most as many as a token uses; none of them twice.
- * Returns when the system has been asked to read those that are missing: it may still do that. They
- * stay at least until as many others are wanted. */
+ * Returns when the system has been asked to read those that are missing: it may still do that. No
+ * later call drops them before as many others are wanted. */
 void fy_expert_cache_want(fy_expert_cache *c, uint32_t layer, const int32_t *experts, uint32_t n);
 bool fy_expert_cache_holds(const fy_expert_cache *c, uint32_t layer, uint32_t expert);
 
