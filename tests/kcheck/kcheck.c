@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/job_part.h"
 #include "base/opts.h"
 
 static void *work;
@@ -38,13 +39,15 @@ static bool is_picked(const fy_kernel_row *row, uint32_t features)
 typedef struct {
     bool bench, picked;
     int64_t seed;
-    const char *kernel;
+    const char *kernel, *part;
 } options;
 
 typedef struct {
     uint32_t features;
     const options *o;
+    fy_job_part part;
     bool only_count;
+    uint64_t seen;
     int n, n_failed;
 } progress;
 
@@ -53,6 +56,8 @@ static void check_property(progress *p, const fy_kernel_row *row, const fy_kc_pr
     const kc_side last = p->o->picked ? KC_AT_END : KC_AT_START;
     const uint64_t seed = (uint64_t)p->o->seed;
     fy_kc_case t;
+    if (p->seen++ % p->part.n != p->part.i - 1)
+        return;
     p->n++;
     if (p->only_count)
         return;
@@ -92,7 +97,7 @@ static void check_rows(progress *p, const fy_kernel_row *rows, int n_rows)
 /* Checks and prints, or only counts, every kernel and property. No CPU picks an emulated one. */
 static void check_all(progress *p, bool only_count)
 {
-    p->n = 0;
+    p->seen = p->n = 0;
     p->only_count = only_count;
     check_rows(p, fy_kernel_rows, fy_n_kernel_rows);
     if (!p->o->picked)
@@ -123,17 +128,25 @@ static const fy_opt option_table[] = {
      .arg = "TEXT",
      .offset = offsetof(options, kernel),
      .help = "only operations whose name contains TEXT"},
+    {.group = "Options",
+     .name = "part",
+     .kind = FY_OPT_STR,
+     .arg = "K/N",
+     .offset = offsetof(options, part),
+     .def = "1/1",
+     .help = "only the Kth of N parts of the checks, which take about as long as each other"},
 };
 
 int main(int argc, char **argv)
 {
     options o;
+    fy_job_part part;
     fy_err e = {0};
     int n_args;
     bool help = false;
     const size_t n_options = sizeof option_table / sizeof option_table[0];
     if (fy_opts_parse(option_table, n_options, &o, argc - 1, argv + 1, &n_args, &help, &e) ||
-        n_args > 0) {
+        n_args > 0 || fy_job_part_parse(o.part, &part, &e)) {
         fprintf(stderr, "kcheck: %s\n", e.code ? e.msg : "takes no arguments");
         return 2;
     }
@@ -155,7 +168,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "kcheck: out of memory\n");
         return 2;
     }
-    progress p = {.features = features, .o = &o};
+    progress p = {.features = features, .o = &o, .part = part};
     check_all(&p, true);
     printf("1..%d\n", p.n);
     printf("# %s, seed %lld\n", fy_cpu_describe(features), (long long)o.seed);
