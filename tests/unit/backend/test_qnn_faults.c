@@ -14,7 +14,7 @@
 
 #include "tests/unit/backend/compiled_fixture.h"
 
-enum { MOST_CALLS = 64, LEFT_OVER = 99 /* FERRY_REF_STRICT */, HUNG_S = 60 };
+enum { MOST_CALLS = 64, LEFT_OVER = 99 /* FERRY_REF_STRICT */, HUNG_S = 300 };
 
 /* Of the process of a case; logits of a session that ended well. */
 typedef struct {

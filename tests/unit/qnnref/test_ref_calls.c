@@ -308,7 +308,7 @@ static void calls_on_one_context_from_two_threads_stop_the_process(void **state)
         signal(SIGABRT, SIG_DFL);
         open_sum(&s);
         sum second = s;
-        faults("graphExecute 1 sleep 2000\n");
+        faults("graphExecute 1 sleep 600000\n");
         pthread_create(&thread, NULL, execute_alone, &second);
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
         run_sum(&s);

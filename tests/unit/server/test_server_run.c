@@ -7,6 +7,7 @@
 /* (cmocka.h needs the four above first) */
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static void start_with(run *r, double idle_s, double grace_s)
                                .say = say,
                                .user = r};
     assert_int_equal(pthread_create(&r->thread, NULL, serve, r), 0);
-    for (int i = 0, fd; i < 2000; i++, usleep(1000)) {
+    for (int i = 0, fd; i < 60000; i++, usleep(1000)) {
         if ((fd = dial(r)) >= 0) {
             close(fd);
             return;
@@ -133,7 +134,7 @@ static void while_it_loads_everything_is_503(void **state)
     start(&r);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         double best = 9;
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 1000 && best > 0.01; k++) {
             const double took = ask(&r, heads[i], answer, sizeof answer);
             best = took < best ? took : best;
         }
@@ -150,16 +151,15 @@ static void while_it_loads_everything_is_503(void **state)
     assert_int_equal(access(r.path, F_OK), -1);
 }
 
-/* Seconds until the server closes it. */
-static double until_closed(int fd)
+static bool is_closed(int fd)
 {
-    const struct timeval most = {20, 0};
-    const double begin = fy_now_s();
+    const struct timeval most = {60, 0};
     char dropped[4096];
+    ssize_t n;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    while (read(fd, dropped, sizeof dropped) > 0)
+    while ((n = read(fd, dropped, sizeof dropped)) > 0)
         ;
-    return fy_now_s() - begin;
+    return n == 0;
 }
 
 static void a_connection_without_a_request_is_closed(void **state)
@@ -168,15 +168,16 @@ static void a_connection_without_a_request_is_closed(void **state)
     run r;
     char answer[4096] = {0};
     (void)state;
-    start_with(&r, 0.5, 0);
+    start_with(&r, 2, 0);
     const int fresh = dial(&r), kept = dial(&r);
+    const double begin = fy_now_s();
     assert_true(fresh >= 0 && kept >= 0);
     assert_int_equal(write(kept, head, sizeof head - 1), (ssize_t)sizeof head - 1);
     assert_true(read(kept, answer, sizeof answer - 1) > 0);
     assert_null(strstr(answer, "Connection: close"));
-    const double kept_s = until_closed(kept), fresh_s = until_closed(fresh);
-    if (kept_s < 0.3 || kept_s > 15 || fresh_s > 15)
-        fail_msg("closed after %.2f s, without a request after %.2f s", kept_s, fresh_s);
+    assert_true(is_closed(kept));
+    assert_true(fy_now_s() - begin > 1.9);
+    assert_true(is_closed(fresh));
     close(fresh);
     close(kept);
     kill(getpid(), SIGTERM);
@@ -204,9 +205,10 @@ static void what_runs_has_a_time_to_end(void **state)
     assert_true(fd >= 0);
     for (int i = 0; i < 100; i++)
         assert_int_equal(write(fd, head, sizeof head - 1), (ssize_t)sizeof head - 1);
-    usleep(300000);
+    struct pollfd answers = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&answers, 1, 60000), 1);
     kill(getpid(), SIGTERM);
-    for (int i = 0; i < 1500 && !atomic_load(&r.in_vain); i++)
+    for (int i = 0; i < 6000 && !atomic_load(&r.in_vain); i++)
         usleep(10000);
     assert_true(atomic_load(&r.in_vain));
     atomic_store(&r.stubborn, false);
