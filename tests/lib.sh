@@ -72,6 +72,55 @@ make_package() {
     head -c 300000 /dev/urandom >"$qnn/tales_0.bin"
     head -c 100000 /dev/urandom >"$qnn/lm_head.bin"
 }
+# A test waits for what it needs, never for a time: a machine may be slow, or stand still.
+# wait_for SECONDS COMMAND...: until it is true. The limit is for what never comes; a long one costs nothing.
+wait_for() {
+    local until=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $until ] || return 1
+        sleep 0.05
+    done
+}
+is_gone() { ! kill -0 "$1" || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; } 2>/dev/null # PID
+hears_signals() { # PID: ferry is started, and has its handlers, the last of them included
+    [ "$(cat "/proc/$1/comm")" = ferry ] &&
+        [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status") & 0x4042)) -eq $((0x4042)) ]
+}
+took_signal() { ! grep -qE '^(Sig|Shd)Pnd:.*[1-9a-f]' "/proc/$1/status"; } # PID: what was sent is delivered
+computing_ms() { # PID: sets $ms to the time it has had the processors; nothing when it is gone
+    local stat
+    ms=''
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return
+    read -ra stat <<<"${stat##*) }"
+    ms=$(((stat[11] + stat[12]) * 1000 / $(getconf CLK_TCK)))
+}
+has_computed() { local ms && computing_ms "$1" && [ $ms -ge "$2" ]; } # PID MILLISECONDS
+ended_children_ms() { # sets $ms to the time that they had the processors
+    local word all=''
+    times >"$TMP/times"
+    ms=0
+    for word in $(sed -n 2p "$TMP/times"); do # 0m1.234s
+        all=${word#*m} all=${all%s}
+        ms=$((ms + ${word%m*} * 60000 + 10#${all/[.,]/}))
+    done
+}
+# interrupt PID: sends SIGINT to a job and waits for its end. Sets $status, and $took to the milliseconds until then, or to those
+# of computing where they are fewer: on a busy machine others have the processor meanwhile.
+interrupt() {
+    local ms before begin
+    ended_children_ms
+    before=$ms
+    computing_ms "$1"
+    before=$((before + ${ms:-0}))
+    begin=${EPOCHREALTIME/[.,]/}
+    kill -INT "$1" 2>/dev/null
+    status=0
+    wait "$1" 2>/dev/null || status=$?
+    took=$(((${EPOCHREALTIME/[.,]/} - begin) / 1000))
+    ended_children_ms
+    [ $((ms - before)) -ge $took ] || took=$((ms - before))
+}
 # wait_written PID BYTES: waits until the process has written BYTES, or has ended. It uses no clock, so a slow machine
 # stops at the same point.
 wait_written() {

@@ -12,7 +12,7 @@ if [ ! -x "$PTY" ]; then
     finish
     exit
 fi
-export NO_COLOR=1 TERM=dumb LC_ALL=C.UTF-8 HOME=$TMP/home XDG_STATE_HOME=$TMP/state PTY_TIMEOUT=20
+export NO_COLOR=1 TERM=dumb LC_ALL=C.UTF-8 HOME=$TMP/home XDG_STATE_HOME=$TMP/state
 mkdir -p "$HOME"
 esc=$'\e]0;x\a\e[31m' c1=$'\xc2\x9b' bidi=$'\xe2\x80\xae'
 bad=$esc$c1$bidi

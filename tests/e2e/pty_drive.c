@@ -9,10 +9,11 @@
  *     line TEXT      types TEXT and Return
  *     resize R C     gives the terminal R rows and C columns
  *     signal NAME    sends INT, TERM, TSTP or CONT to the program
+ *     shell COMMAND  runs it elsewhere; its exit status has to be 0
  *     stopped        until the program is stopped
  *     end STATUS     until the program has ended, with this exit status or "signal N"
- * Exit status 0 when everything came as written; else 1, and stderr says at which line. No step
- * waits for longer than PTY_TIMEOUT seconds (60). */
+ * Exit status 0 when everything came as written; else 1, and stderr says at which line. A step
+ * waits for two minutes at most. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -38,7 +39,7 @@ static struct {
     bool ended;
     const char *script;
     int line;
-    double timeout_s, begin_s;
+    double begin_s;
 } d;
 
 static double now_s(void)
@@ -97,7 +98,7 @@ static void pump(void)
 
 static void check_time(const char *what, const char *text)
 {
-    if (now_s() - d.begin_s > d.timeout_s)
+    if (now_s() - d.begin_s > 120)
         fail(what, text);
 }
 
@@ -199,6 +200,12 @@ static void do_signal(const char *text)
     fail("cannot send the signal", text);
 }
 
+static void do_shell(const char *text)
+{
+    if (system(text) != 0)
+        fail("failed:", text);
+}
+
 static void do_stopped(const char *text)
 {
     int status;
@@ -235,7 +242,7 @@ static void play(char *line)
         void (*run)(const char *text);
     } steps[] = {{"wait", do_wait},     {"send", do_send},     {"line", do_line},
                  {"resize", do_resize}, {"signal", do_signal}, {"stopped", do_stopped},
-                 {"end", do_end}};
+                 {"shell", do_shell},   {"end", do_end}};
     line[strcspn(line, "\n")] = '\0';
     if (line[0] == '\0' || line[0] == '#')
         return;
@@ -266,9 +273,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: pty_drive [-o TRANSCRIPT] [-c COLUMNS] SCRIPT PROGRAM [ARGUMENT...]\n");
         return 2;
     }
-    const char *timeout = getenv("PTY_TIMEOUT");
     d.script = argv[1];
-    d.timeout_s = timeout != NULL ? atof(timeout) : 60;
     FILE *script = fopen(argv[1], "re");
     if (script == NULL) {
         perror(argv[1]);

@@ -64,26 +64,16 @@ check "and not any more" "$TRY" unforward "$port"
 check_status "only once" 5 "forwarded port $port: the adb server says 'listener" "$TRY" unforward "$port"
 
 # --- terminal and interrupts -----------------------------------------------------------------------------------------
-"$TRY" stream 'trap "echo got it; exit 9" INT; echo begin; while :; do sleep 0.1; done' >"$TMP/trapped" 2>&1 </dev/null &
+GRACE=60 "$TRY" stream 'trap "echo got it; exit 9" INT; echo begin; while :; do sleep 0.1; done' >"$TMP/trapped" 2>&1 </dev/null &
 pid=$!
-for _ in $(seq 600); do
-    grep -qs begin "$TMP/trapped" && break
-    sleep 0.05
-done
-kill -INT $pid
-status=0
-wait $pid || status=$?
+wait_for 120 grep begin "$TMP/trapped"
+interrupt $pid
 check_equal "Ctrl-C reaches the command, whose status comes back" "9 begin got it" "$status $(xargs <"$TMP/trapped")"
 # A file of its own: the "begin" of the one before would let the interrupt come before its handler is there.
 GRACE=0.5 "$TRY" stream 'trap "" INT; echo begin; while :; do sleep 0.1; done' >"$TMP/stubborn" 2>&1 </dev/null &
 pid=$!
-for _ in $(seq 600); do
-    grep -qs begin "$TMP/stubborn" && break
-    sleep 0.05
-done
-kill -INT $pid
-status=0
-wait $pid || status=$?
+wait_for 120 grep begin "$TMP/stubborn"
+interrupt $pid
 check_equal "one that ignores it is cut off" "130 1" "$status $(grep -c 'did not end within 0.5 s' "$TMP/stubborn")"
 cat >"$TMP/keys" <<'EOF'
 resize 24 80
@@ -146,10 +136,7 @@ phone_set unauthorized=1
 adb disconnect >/dev/null
 adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
 unauthorized() { adb devices | grep -q unauthorized; }
-for _ in $(seq 200); do
-    unauthorized && break
-    sleep 0.05
-done
+wait_for 120 unauthorized
 check_status "an unauthorized phone is distinguished" 5 "phone $ANDROID_SERIAL: unauthorized: .*accept 'Allow USB debugging\?'" "$TRY" shell true
 phone_set
 adb disconnect >/dev/null

@@ -11,7 +11,7 @@ there=/data/local/tmp/ferry
 exact=(--temp 0 -ctk f32 -ctv f32)
 endless=(-c 30000 --logit-bias "764=-inf" --logit-bias "767=-inf")
 FERRY_EXE_PATH=$(realpath "${FERRY_ARM##* }")
-export FERRY_EXE_PATH XDG_CACHE_HOME=$TMP/cache XDG_STATE_HOME=$TMP/state PTY_TIMEOUT=60 TERM=xterm
+export FERRY_EXE_PATH XDG_CACHE_HOME=$TMP/cache XDG_STATE_HOME=$TMP/state TERM=xterm
 "$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/tales.gguf"
 "$FERRY" create "$TMP/tales.gguf" -o "$TMP/tales" --exe-path "$FERRY_EXE_PATH" --no-parity -q
 phone_start
@@ -88,11 +88,8 @@ check_equal "and nothing of it on the phone" "" "$(find "$root" -name 'talk.json
 check "the history is here" grep -q 'Who is the story about' "$TMP/state/ferry/history"
 check_equal "the answers are those of this machine" "$(jq -r '.messages[-1].content' notes/talk.json)" \
     "$("$ferry" chat -m tales.gguf "${exact[@]}" -p 'Tell me a story about a brave girl named Mia and an owl.' 2>/dev/null)"
-for ((i = 0; i < 100; i++)); do
-    [ "$(runs_there)" != 0 ] || break
-    sleep 0.2
-done
-check_equal "the program there ends with the chat" 0 "$(runs_there)"
+nothing_runs_there() { [ "$(runs_there)" = 0 ]; }
+check "the program there ends with the chat" wait_for 120 nothing_runs_there
 talk "a model file and a system message" -m tales.gguf "${exact[@]}" -n 8 --system 'You tell tales.' -q <<'EOF2'
 wait > 
 line /system
@@ -178,10 +175,17 @@ phone_set drop_after=20000
 check "a lost cable is reported, the conversation is not lost" "$PTY" -c 300 -o "$TMP/seen" "$TMP/steps" "$ferry" chat --device -d tales "${endless[@]}"
 phone_set
 phone_wait
+cat >kill_it <<EOF2
+for pid in \$(pgrep -f 'ferry chat --json'); do # on this test's phone
+    grep -q "$root" "/proc/\$pid/maps" 2>/dev/null && kill -9 "\$pid"
+done
+true
+EOF2
 cat >"$TMP/steps" <<'EOF2'
 wait > 
 line Tell me a tale.
 wait  a 
+shell sh ./kill_it
 wait error:
 wait the conversation is kept here
 wait > 
@@ -194,13 +198,6 @@ wait >
 send \x04
 end 0
 EOF2
-( # the program there is killed in the middle of an answer
-    until [ "$(runs_there)" -gt 0 ]; do sleep 0.2; done
-    sleep 4
-    for pid in $(pgrep -f 'ferry chat --json'); do # on this test's phone
-        grep -q "$root" "/proc/$pid/maps" 2>/dev/null && kill -9 "$pid"
-    done
-) &
 check "a program that ends is started again" "$PTY" -c 300 -o "$TMP/seen" "$TMP/steps" "$ferry" chat --device -d tales "${endless[@]}"
 
 # --- a hostile program ------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ check_equal "run starts it in its directory, with what was given" "-d|.|-p|it's|
 check "it is said" grep -q "runs A=1 bin/talk -d ." <<<"$("$ferry" run --device -d theirs -p x 2>&1 >/dev/null)"
 
 printf 'wait \\n\nresize 31 97\nwait 31 97\nsend \\x03\nend 130\n' >"$TMP/script"
-check "the size of the terminal is known there, and Ctrl-C typed here ends it" env PTY_TIMEOUT=120 TERM=xterm "$PTY" "$TMP/script" \
+check "the size of the terminal is known there, and Ctrl-C typed here ends it" env TERM=xterm "$PTY" "$TMP/script" \
     "$ferry" run --device -d theirs -p size
 
 # --- exit status ---------------------------------------------------------------------------------------------------
@@ -126,25 +126,20 @@ check_status "a lost exit status is a failure" 5 'exit status' "$ferry" run --de
 phone_set
 
 # --- Ctrl-C and the terminal ---------------------------------------------------------------------------------------
-endless=(-c 30000 -n 20000 --ignore-eos --temp 0)
+endless=(-c 300000 -n 300000 --ignore-eos --temp 0)
 "$ferry" run --device -d "$w" -p Once "${endless[@]}" >"$TMP/out" 2>"$TMP/err" &
 pid=$!
-for _ in $(seq 600); do
-    [ -s "$TMP/out" ] && break
-    sleep 0.1
-done
-kill -INT $pid
-status=0
-wait $pid || status=$?
+wait_for 120 test -s "$TMP/out"
+interrupt $pid
 check_equal "Ctrl-C ends the phone's program, whose status it is" 130 $status
 check "what was made is shown" grep -q 'generated' "$TMP/err"
 check_equal "nothing runs on" "" "$(adb shell 'ps -A -o ARGS 2>/dev/null || ps' | grep 'ferry run --work' | grep -v grep)"
 
 # (the prompt is drawn once more after the resize: what follows the end of the answer is the next one)
 printf 'wait >\nresize 31 97\nline Tell me a tale about a brave prince.\nwait joy.\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
-check "a chat at the terminal" env PTY_TIMEOUT=120 TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
+check "a chat at the terminal" env TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
     "$ferry" chat --device -d "$w" "${exact[@]}"
 printf 'wait >\nline Tell me a tale.\nwait a tale.\nwait  \nsend \\x03\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
-check "Ctrl-C stops an answer there" env PTY_TIMEOUT=120 TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
+check "Ctrl-C stops an answer there" env TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
     "$ferry" chat --device -d "$w" -c 30000 --logit-bias 764=-inf --logit-bias 767=-inf
 finish

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/phone/phone.sh
 
 PTY=$(realpath "${PTY:-build/host/release/tests/e2e/pty_drive}")
-export FERRY_EXE_PATH=${FERRY_ARM##* } XDG_CACHE_HOME=$TMP/cache PTY_TIMEOUT=60 TERM=xterm
+export FERRY_EXE_PATH=${FERRY_ARM##* } XDG_CACHE_HOME=$TMP/cache TERM=xterm
 there=/data/local/tmp/ferry
 listed() { "$FERRY" list --device --json | jq -r '.items[] | "\(.kind) \(.name)\(if .incomplete then " part" else "" end)"' | sort | paste -sd,; }
 

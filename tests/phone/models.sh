@@ -100,34 +100,28 @@ check "by its contents" cmp "$TMP/tales.gguf" "$(find "$(on_host)" -path '*/tale
 big=$(stat -c %s "$TMP/big.gguf")
 phone_set rate=6000000
 printf 'end any\n' >"$TMP/steps"
-PTY_TIMEOUT=100 TERM=xterm "$PTY" -o "$TMP/seen" "$TMP/steps" "$FERRY" tokenize --device -m "$TMP/big.gguf" a >/dev/null 2>&1
+TERM=xterm "$PTY" -o "$TMP/seen" "$TMP/steps" "$FERRY" tokenize --device -m "$TMP/big.gguf" a >/dev/null 2>&1
 check "a terminal sees how far it is" grep -qaE 'big to the phone \[#+\.*\] +[0-9]+ %' "$TMP/seen"
 check "and that it was sent" grep -qaE 'big: [0-9.]+ MB, sent' "$TMP/seen"
 check "no path of ours is shown" bash -c '! grep -qa "\.versions\|\.tmp" "$0"' "$TMP/seen"
 rm -r "$(on_host)"/big-*
 
 # --- Ctrl-C, and a lost cable -------------------------------------------------------------------------------------------
-phone_set rate=4000000
+phone_set rate=500000 # all of it takes half a minute
 "$FERRY" tokenize --device -m "$TMP/big.gguf" a >/dev/null 2>"$TMP/err" &
 pid=$!
-for _ in $(seq 300); do
-    [ -n "$(find "$(on_host)" -maxdepth 1 -name 'big-*.part')" ] && break
-    sleep 0.1
-done
-sleep 1.5
-begin=$(date +%s%N)
-kill -INT $pid
-status=0
-wait $pid || status=$?
-took=$((($(date +%s%N) - begin) / 1000000))
+before=$(phone_bytes)
+some_has_passed() { [ $(($(phone_bytes) - before)) -ge 2500000 ]; }
+check "some of it is sent" wait_for 120 some_has_passed
+before=$(phone_bytes)
+interrupt $pid
 check_equal "Ctrl-C ends it" 130 "$status"
-check "within 0.3 s" at_most $took 300
+check "long before all is sent" at_most $(($(phone_bytes) - before)) $((big / 3))
 check "what happened is said" grep -qE 'interrupted while .*big.gguf was brought to the phone; .* the same command resumes' "$TMP/err"
 check "without a path on the phone" bash -c '! grep -q /data "$0"' "$TMP/err"
 phone_set
-sleep 0.5
 moved "$FERRY" tokenize --device -m "$TMP/big.gguf" a
-check "what has arrived is not sent again" at_most "$moved" $((big - 4000000))
+check "what has arrived is not sent again" at_most "$moved" $((big - 1000000))
 check_equal "the call succeeds" 0 "$status"
 rm -r "$(on_host)"/big-*
 phone_set drop_after=$((big / 2))

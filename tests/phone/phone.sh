@@ -110,24 +110,15 @@ phone_start() { # [NAME [SIZE]]
         "ro.product.name=emulated;ro.product.model=Emulated Phone;ro.product.device=emulated" "$dir/port" 2>"$dir/log" &
     echo $! >"$dir/pid"
     disown
-    for _ in $(seq 200); do
-        [ -s "$dir/port" ] && break
-        sleep 0.05
-    done
+    wait_for 120 test -s "$dir/port"
     export ANDROID_SERIAL
     ANDROID_SERIAL=127.0.0.1:$(cat "$dir/port")
     adb connect "$ANDROID_SERIAL" >/dev/null
     phone_wait
 }
 
-phone_wait() { # until the server calls it usable
-    for _ in $(seq 300); do
-        [ "$(adb get-state 2>/dev/null)" = device ] && return 0
-        adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
-        sleep 0.1
-    done
-    return 1
-}
+phone_wait() { wait_for 120 phone_connects; } # until the server calls it usable
+phone_connects() { [ "$(adb get-state)" = device ] || { adb connect "$ANDROID_SERIAL" && false; }; }
 
 phone_set() { # K=V...
     local file=$TMP/phones/$PHONE_NAME/control

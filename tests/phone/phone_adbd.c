@@ -1,7 +1,7 @@
 /* phone_adbd ROOT CONTROL BANNER PORT_FILE
  *
  * CONTROL.stats holds the bytes that have passed the link, "to the phone, from it", since the
- * start; it is written whenever a stream ends. CONTROL.services gets a line for each service that is
+ * start; it is written whenever a stream ends, and with a rate at each message. CONTROL.services gets a line for each service that is
  * asked for ("exec:COMMAND", "shell,v2:COMMAND", "sync:") and each file that sync writes ("SEND
  * PATH").
  *
@@ -64,6 +64,19 @@ static bool count(daemon_state *d, size_t n)
     return false;
 }
 
+static void write_stats(const daemon_state *d)
+{
+    char path[4096], fresh[4096];
+    snprintf(path, sizeof path, "%s.stats", d->control_path);
+    snprintf(fresh, sizeof fresh, "%s.stats.new", d->control_path);
+    FILE *f = fopen(fresh, "w");
+    if (f == NULL)
+        return;
+    fprintf(f, "%llu %llu\n", (unsigned long long)d->to_phone, (unsigned long long)d->from_phone);
+    fclose(f);
+    rename(fresh, path); /* a reader finds one or the other, whole */
+}
+
 static void throttle(const daemon_state *d, size_t n)
 {
     if (d->control.rate == 0)
@@ -71,6 +84,7 @@ static void throttle(const daemon_state *d, size_t n)
     uint64_t ns = (uint64_t)n * 1000000000u / d->control.rate;
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     nanosleep(&t, NULL);
+    write_stats(d);
 }
 
 static bool send_message(daemon_state *d, uint32_t command, uint32_t arg0, uint32_t arg1,
@@ -85,19 +99,6 @@ static bool send_message(daemon_state *d, uint32_t command, uint32_t arg0, uint3
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
-
-static void write_stats(const daemon_state *d)
-{
-    char path[4096], fresh[4096];
-    snprintf(path, sizeof path, "%s.stats", d->control_path);
-    snprintf(fresh, sizeof fresh, "%s.stats.new", d->control_path);
-    FILE *f = fopen(fresh, "w");
-    if (f == NULL)
-        return;
-    fprintf(f, "%llu %llu\n", (unsigned long long)d->to_phone, (unsigned long long)d->from_phone);
-    fclose(f);
-    rename(fresh, path); /* a reader finds one or the other, whole */
-}
 
 static void end_stream(daemon_state *d, stream *s)
 {

@@ -41,8 +41,8 @@ check_equal "a full phone reports it" "No space left on device" \
 phone_set unauthorized=1
 adb disconnect >/dev/null
 adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
-check "an unauthorized phone is distinguished" \
-    bash -c 'for _ in $(seq 100); do adb devices | grep -q unauthorized && exit; sleep 0.1; done; exit 1'
+unauthorized() { adb devices | grep unauthorized; }
+check "an unauthorized phone is distinguished" wait_for 120 unauthorized
 phone_set
 adb disconnect >/dev/null
 check "and usable once it is not" phone_wait

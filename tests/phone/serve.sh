@@ -10,9 +10,10 @@ FERRY_EXE_PATH=$(realpath "${FERRY_ARM##* }")
 export FERRY_EXE_PATH XDG_CACHE_HOME=$TMP/cache
 ferry=$(realpath "$FERRY")
 there=/data/local/tmp/ferry
+secret=geheim$$
 exact=(-ctk f32 -ctv f32)
 ask='{"prompt":"Once upon a time","n_predict":24,"temperature":0}'
-endless='{"prompt":"Once upon a time","n_predict":20000,"ignore_eos":true,"temperature":0,"stream":true}'
+endless='{"prompt":"Once upon a time","n_predict":300000,"ignore_eos":true,"temperature":0,"stream":true}'
 "$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/tales.gguf"
 "$FERRY" create "$TMP/tales.gguf" -o "$TMP/tales" --exe-path "$FERRY_EXE_PATH" --no-parity -q 2>/dev/null
 story=$("$FERRY" run -m "$TMP/tales.gguf" -p 'Once upon a time' -n 24 --temp 0 "${exact[@]}" 2>/dev/null)
@@ -22,19 +23,17 @@ cd "$TMP" || exit 1
 
 # start NAME OPTION...: the command in the background; sets $pid, and $url when it listens. Its stderr is NAME.
 start() {
-    local name=$1 i
+    local name=$1
     shift
     : >"$name"
     "$ferry" serve --device --port 0 "${exact[@]}" "$@" 2>"$name" &
     pid=$!
-    for ((i = 0; i < 300; i++)); do
-        url=$(sed -n 's/^listening on \(http:[^ ]*\) .*/\1/p' "$name")
-        if [ -n "$url" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-        sleep 0.1
-    done
+    wait_for 120 listens_or_gone "$name"
+    url=$(sed -n 's/^listening on \(http:[^ ]*\) .*/\1/p' "$name")
 }
-ended() { # sets $status, that of the command, which has to end within 20 s
-    timeout 20 tail --pid="$pid" -f /dev/null || kill -KILL "$pid"
+listens_or_gone() { grep -q '^listening on http:' "$1" || is_gone "$pid"; } # NAME
+ended() { # sets $status, that of the command, which has to end
+    wait_for 120 is_gone "$pid" || kill -KILL "$pid"
     status=0
     wait "$pid" || status=$?
 }
@@ -44,23 +43,8 @@ servers() { # the processes of servers on this test's phone
             grep -q "$root" "/proc/$p/maps" 2>/dev/null && echo "$p"
     done
 }
-none_left() { # within 10 s
-    local i
-    for ((i = 0; i < 100; i++)); do
-        [ -n "$(servers)" ] || return 0
-        sleep 0.1
-    done
-    servers
-    return 1
-}
-no_state() { # within 10 s
-    local i
-    for ((i = 0; i < 100; i++)); do
-        [ -e "$root$there/.serve" ] || return 0
-        sleep 0.1
-    done
-    return 1
-}
+no_servers() { [ -z "$(servers)" ]; }
+none_left() { wait_for 120 no_servers || { servers && false; }; }
 state() { cat "$root$there/.serve" 2>/dev/null; }
 
 # --- options ---------------------------------------------------------------------------------------------------------------
@@ -74,7 +58,7 @@ check_status "nothing runs that could be ended" 5 'no server of ferry runs there
 check_status "what does not fit ends with that status" 3 'memory' "$ferry" serve --device -d tales --port 0 -c 2000000000
 "$ferry" serve -m tales.gguf --port 0 -q 2>taken &
 other=$!
-for _ in $(seq 100); do grep -q listening taken && break; sleep 0.1; done
+wait_for 120 grep listening taken
 port=$(sed -n 's/.*://p' taken)
 check_status "a port that is taken is found before anything is loaded" 1 "port $port of this machine is taken" \
     "$ferry" serve --device -d tales --port "$port"
@@ -82,23 +66,23 @@ kill "$other"
 check "and nothing has run there" none_left
 
 # --- a server and its end ------------------------------------------------------------------------------------------------------
-start first -d tales --api-key geheim
+start first -d tales --api-key "$secret"
 check "the address is printed, with the phone" grep -qx "listening on http://127.0.0.1:[0-9]* ($ANDROID_SERIAL)" first
 check "the plan of the phone's program appears here" grep -q 'KV cache: 512 positions\|KV cache: ' first
-key=(-H 'x-api-key: geheim')
+key=(-H "x-api-key: $secret")
 check_equal "an answer is that of this machine" "$story" "$(curl -s "$url/completion" "${key[@]}" -d "$ask" | jq -r .content)"
 check_equal "a stream arrives" "$story" \
     "$(curl -sN "$url/completion" "${key[@]}" -d "${ask%\}},\"stream\":true}" | sed -n 's/^data: //p' | jq -rj '.content // empty')"
 check_equal "the key counts" 401 "$(curl -s -o /dev/null -w '%{http_code}' "$url/props")"
-check_equal "and is in no command line" "" "$(ps ax -o args | grep geheim | grep -v grep)"
-check_equal "nor left on the phone" "" "$(grep -rl geheim "$root/data" 2>/dev/null)"
+check_equal "and is in no command line" "" "$(ps ax -o args | grep "$secret" | grep -v grep)"
+check_equal "nor left on the phone" "" "$(grep -rl "$secret" "$root/data" 2>/dev/null)"
 check "the state file is its user's alone" test "$(stat -c %a "$root$there/.serve")" = 600
 check "metrics have the phone's temperatures" \
     grep -qx 'ferry_thermal_celsius{zone="cpu-1-0-0"} 41' <(curl -s "$url/metrics" "${key[@]}")
 check_status "a second server is refused" 5 'a server runs there already' "$ferry" serve --device -d tales --port 0
-curl -sN "$url/completion" "${key[@]}" -d "${endless/20000/60}" >running &
+curl -sN "$url/completion" "${key[@]}" -d "${endless/300000/60}" >running &
 client=$!
-for _ in $(seq 100); do [ -s running ] && break; sleep 0.1; done
+wait_for 120 test -s running
 kill -INT "$pid"
 ended
 check_equal "Ctrl-C ends it with 0" 0 "$status"
@@ -108,11 +92,12 @@ check "no process is left there" none_left
 check_equal "no forward" "" "$(adb forward --list | xargs)"
 check_equal "and no file" "" "$(state; ls "$root$there/.tmp" 2>/dev/null)"
 
-start second -d tales -c 30000
+start second -d tales -c 300000
+: >running
 curl -sN "$url/completion" -d "$endless" >running &
-for _ in $(seq 100); do [ -s running ] && break; sleep 0.1; done
+wait_for 120 test -s running
 kill -INT "$pid"
-for _ in $(seq 100); do grep -q 'requests are finished first' second && break; sleep 0.1; done
+check "a signal waits for the answer" wait_for 120 grep 'requests are finished first' second
 kill -INT "$pid"
 ended
 check_equal "a second signal ends it at once" 130 "$status"
@@ -134,7 +119,7 @@ ended
 check_equal "a lost cable ends the command" 5 "$status"
 check "and is reported" grep -q 'connection lost.*ends with the connection' lost
 check "the server has ended by itself" none_left
-check "and cleaned up" no_state
+check "and cleaned up" wait_for 120 test ! -e "$root$there/.serve"
 phone_set
 phone_wait
 
@@ -146,7 +131,7 @@ check "is reported as that" grep -q 'exit status 137.*too little memory' killed
 
 echo 96000 >"$root/fake/sys/class/thermal/thermal_zone0/temp"
 start hot -d tales
-for _ in $(seq 50); do grep -q 'is hot' hot && break; sleep 0.1; done
+wait_for 120 grep 'is hot' hot
 check "a hot phone is reported" grep -q 'is hot (chip 96 °C) and computes slower' hot
 kill -INT "$pid"
 ended
@@ -177,20 +162,20 @@ kill -INT "$pid"
 ended
 
 # --- --detach ----------------------------------------------------------------------------------------------------------------------
-start away -d tales --detach --api-key geheim
+start away -d tales --detach --api-key "$secret"
 ended
 check_equal "--detach returns" 0 "$status"
 check "with the address" test -n "$url"
 check "and the process" grep -q 'process [0-9]* on the phone runs on' away
 check_equal "the server answers" "$story" "$(curl -s "$url/completion" "${key[@]}" -d "$ask" | jq -r .content)"
-check_equal "no key in its command line" "" "$(ps ax -o args | grep geheim | grep -v grep)"
+check_equal "no key in its command line" "" "$(ps ax -o args | grep "$secret" | grep -v grep)"
 before=$(servers)
 adb disconnect "$ANDROID_SERIAL" >/dev/null
 sleep 1
 phone_wait
 check_equal "it outlives the cable" "$before" "$(servers)"
 check_status "another one is refused" 5 'with another model or other options' "$ferry" serve --device -d tales --port 0 -c 64 --detach
-start again -d tales --detach --api-key geheim
+start again -d tales --detach --api-key "$secret"
 ended
 check_equal "the same one is reached again" 0 "$status"
 check "with a message" grep -q 'runs there already' again
@@ -202,7 +187,7 @@ check_equal "no forward, no file" "" "$(adb forward --list | xargs; state)"
 start away2 -d tales --detach
 ended
 cp "$root$there/.serve" kept
-sleep 60 &
+sleep 600 &
 bystander=$!
 sed -i "1s/^[0-9]*/$bystander/" "$root$there/.serve"
 check_status "a number that another program has is not taken for the server" 5 'no server of ferry runs there' "$ferry" serve --device --shutdown
@@ -210,7 +195,7 @@ check "and that program goes on" kill -0 "$bystander"
 kill "$bystander"
 cp kept "$root$there/.serve"
 for p in $(servers); do kill -KILL "$p"; done
-for _ in $(seq 200); do grep -q "^exit" "$root$there/.serve" && break; sleep 0.1; done
+wait_for 120 grep "^exit" "$root$there/.serve"
 check_status "why a detached one died is said" 5 'of the last one: the phone killed it' "$ferry" serve --device --shutdown
 check_status "a detached one that does not fit" 3 'memory' "$ferry" serve --device -d tales --port 0 --detach -c 2000000000
 check "leaves nothing" none_left

@@ -19,7 +19,7 @@ export FERRY_EXE_PATH=$TMP/exe
 w=$TMP/tales
 "$FERRY" create "$TMP/tales.gguf" --no-parity -q -o "$w"
 phone_start
-export NO_COLOR=1 TERM=dumb LC_ALL=C.UTF-8 XDG_CACHE_HOME=$TMP/cache PTY_TIMEOUT=20
+export NO_COLOR=1 TERM=dumb LC_ALL=C.UTF-8 XDG_CACHE_HOME=$TMP/cache
 root=$(phone_root)
 
 # shown NAME PATTERN COMMAND...: runs it at a pseudo-terminal, where it writes the pattern; its exit status does not matter.
