@@ -10,15 +10,6 @@ PATH=$PATH:/usr/sbin
 slurm_reason='' slurm_nodes=() ctld_pid='' munged_pid=''
 declare -A slurmd_pid
 
-# wait_for SECONDS COMMAND...: until it is true.
-wait_for() {
-    local until=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        [ $SECONDS -lt $until ] || return 1
-        sleep 0.1
-    done
-}
 slurm_missing() { # the first command that is not there
     local c
     for c in munged slurmctld slurmd sbatch squeue scontrol scancel sinfo; do
@@ -28,7 +19,7 @@ slurm_missing() { # the first command that is not there
 slurm_free_port() {
     local port
     while :; do
-        port=$((20000 + RANDOM % 30000))
+        port=$((20000 + RANDOM % 12000)) # below those that connections get
         (: <>/dev/tcp/127.0.0.1/$port) 2>/dev/null || break
     done
     echo $port
@@ -42,7 +33,7 @@ ClusterName=ferry
 SlurmctldHost=$(hostname -s)(127.0.0.1)
 SlurmctldPort=$(slurm_free_port)
 AuthType=auth/munge
-AuthInfo=socket=$SLURM/munge.socket,cred_expire=5
+AuthInfo=socket=$SLURM/munge.socket,cred_expire=12
 SlurmUser=$user
 SlurmdUser=$user
 StateSaveLocation=$SLURM/state
@@ -78,7 +69,7 @@ END
 slurm_controller() {
     slurmctld -D -f "$SLURM_CONF" >>"$SLURM/slurmctld.err" 2>&1 &
     ctld_pid=$!
-    wait_for 60 slurm_answers
+    wait_for 120 slurm_answers
 }
 slurm_answers() { scontrol ping | grep -q 'is UP'; }
 slurm_node() { # NODE
@@ -90,7 +81,7 @@ slurm_idle() { [ "$(sinfo -h -N -t idle -o %N | sort -u | wc -l)" -eq "$1" ]; }
 slurm_idle_or_dead() {
     local node
     for node in "${slurm_nodes[@]}"; do
-        ! slurm_is_gone "${slurmd_pid[$node]}" || return 0
+        ! is_gone "${slurmd_pid[$node]}" || return 0
     done
     slurm_idle "$1"
 }
@@ -105,10 +96,10 @@ slurm_start() { # NODE...
     munged --force --foreground --socket="$SLURM/munge.socket" --key-file="$SLURM/munge.key" --pid-file="$SLURM/munged.pid" \
         --seed-file="$SLURM/munged.seed" --log-file="$SLURM/munged.log" >"$SLURM/munged.err" 2>&1 &
     munged_pid=$!
-    wait_for 30 test -S "$SLURM/munge.socket" || { slurm_reason="munged does not start here: $(slurm_tail "$SLURM"/munged.{err,log})"; return 1; }
+    wait_for 120 test -S "$SLURM/munge.socket" || { slurm_reason="munged does not start here: $(slurm_tail "$SLURM"/munged.{err,log})"; return 1; }
     slurm_controller || { slurm_reason="slurmctld does not start here: $(slurm_tail "$SLURM"/slurmctld.{err,log})"; return 1; }
     for node; do slurm_node "$node"; done
-    wait_for 90 slurm_idle_or_dead $# && slurm_idle $# || { slurm_reason="slurmd does not start here: $(slurm_tail "$SLURM"/slurmd.*.{err,log})"; return 1; }
+    wait_for 180 slurm_idle_or_dead $# && slurm_idle $# || { slurm_reason="slurmd does not start here: $(slurm_tail "$SLURM"/slurmd.*.{err,log})"; return 1; }
 }
 # The parts that ferry makes in this cluster: "PID TASK NODE" lines.
 slurm_parts() {
@@ -144,9 +135,8 @@ slurm_stop() {
     while read -r pid _; do slurm_kill_upwards "$pid" 3; done < <(slurm_parts)
     for pid in "${slurmd_pid[@]}" $ctld_pid $munged_pid; do kill -TERM "$pid" 2>/dev/null; done
     for pid in "${slurmd_pid[@]}" $ctld_pid $munged_pid; do
-        wait_for 10 slurm_is_gone "$pid" || kill -KILL "$pid" 2>/dev/null
+        wait_for 10 is_gone "$pid" || kill -KILL "$pid" 2>/dev/null
         wait "$pid" 2>/dev/null
     done
     slurmd_pid=() ctld_pid='' munged_pid=''
 }
-slurm_is_gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }

@@ -48,7 +48,7 @@ shift 3
 zmodload zsh/zpty
 zpty shell zsh -f -i
 wait_for() { # N: lines in OUT
-    for _ in {1..500}; do
+    for _ in {1..3000}; do
         [[ $(wc -l <$out) -ge $1 ]] && return
         zpty -rt shell part
         sleep 0.02

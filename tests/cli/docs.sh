@@ -168,7 +168,7 @@ run_command() { # PLACE COMMAND SHOWN
         return
         ;;
     esac
-    got=$(cd "$TMP/here" && timeout 120 bash -c "$command" 2>&1 <<<"$typed") || status=$?
+    got=$(cd "$TMP/here" && timeout 300 bash -c "$command" 2>&1 <<<"$typed") || status=$?
     if [ "$status" -ne "$want" ]; then
         not_ok "$place: $bare" "exit status $status, wanted $want: $(head -c 2000 <<<"$got")"
     elif [ -n "$shown" ] && ! matches "$(masked <<<"$shown")" "$(masked <<<"$got")"; then

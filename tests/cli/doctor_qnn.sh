@@ -49,9 +49,10 @@ check_equal "what it prints does not appear" "" "$("$FERRY" doctor --qnn --sdk "
 library hang '__attribute__((constructor)) static void f(void) { pause(); }'
 "$FERRY" doctor --qnn --sdk "$TMP/hang" 2>"$TMP/err" &
 pid=$!
-sleep 0.5
-kill -INT $pid
-wait $pid
-check_equal "Ctrl-C ends a library that hangs" 130 $?
-check_equal "and its process" "" "$(pgrep -f "sdk $TMP/hang")"
+is_loaded() { grep -q "$TMP/hang" "/proc/$(pgrep -P $pid)/maps"; }
+check "a library hangs" wait_for 120 is_loaded
+interrupt $pid
+check_equal "Ctrl-C ends it" 130 $status
+nothing_left() { ! pgrep -f "sdk $TMP/hang"; }
+check "and its process" wait_for 120 nothing_left
 finish

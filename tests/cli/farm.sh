@@ -99,13 +99,17 @@ check "the bytes of one process" cmp want.gguf m.gguf
 again
 "$FERRY" quantize f16.gguf m.gguf q8_0 -q --part 1/3
 check_status "other work is not tried again" 2 'part [123] of 3 failed: exit status 2: .*is of other work' farm --engine local -j 3 quantize f16.gguf m.gguf q4_0
-again
-"$FERRY" farm --engine local -j 200 quantize f16.gguf m.gguf q4_0 2>log &
-pid=$!
-until grep -q 'part .* is done' log || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
-kill -TERM $pid
-wait $pid
-check_equal "a signal ends it" 130 $?
+for _ in {1..20}; do # (again where a fast machine has made all before the signal)
+    again
+    "$FERRY" farm --engine local -j 200 quantize f16.gguf m.gguf q4_0 2>log &
+    pid=$!
+    until grep -q 'part .* is done' log || is_gone $pid; do :; done
+    kill -TERM $pid 2>/dev/null
+    wait $pid
+    status=$?
+    [ $status -eq 0 ] || break
+done
+check_equal "a signal ends it" 130 $status
 check "with what to do next" grep -q 'of 200 parts are done; the same command resumes' log
 check "the file is absent" test ! -e m.gguf
 check "the same command resumes" farm --engine local -j 200 quantize f16.gguf m.gguf q4_0

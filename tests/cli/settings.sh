@@ -77,7 +77,7 @@ check_status "a file too large for one" 2 'larger than 65536 bytes' with "${run[
 printf 'threads = 1\0\n' >"$config"
 check_status "a file with a NUL byte" 2 ':1: a NUL byte' with "${run[@]}"
 mkfifo "$TMP/fifo"
-check_status "a pipe is not waited for" 2 'not a regular file' env FERRY_CONFIG="$TMP/fifo" timeout 5 "${run[@]}"
+check_status "a pipe is not waited for" 2 'not a regular file' env FERRY_CONFIG="$TMP/fifo" timeout 120 "${run[@]}"
 
 # --- told --------------------------------------------------------------------------------------------------------
 in_config 'threads = 1'

@@ -139,7 +139,7 @@ mkfifo "$TMP/in" "$TMP/answers"
 exec 8>"$TMP/in" 9<"$TMP/answers"
 echo '{"template":"{{ a }}","context":{"a":1}}' >&8
 line=
-read -r -t 20 line <&9
+read -r -t 120 line <&9
 check_equal "an answer is there before the next line is read" '{"text": "1"}' "$line"
 exec 8>&- 9<&-
 wait

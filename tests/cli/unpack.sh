@@ -38,18 +38,12 @@ endless() {
     printf '' | zstd -q
     while printf 'P*M\x18\xff\xff\xff\x7f' && head -c $((0x7fffffff)) /dev/zero; do :; done
 }
-set -m # a job of its own, so that it can be sent SIGINT
-endless 2>/dev/null | "$ferry" unpack - -o out2 2>err &
-pid=$!
-sleep 0.5
-begin=${EPOCHREALTIME/./}
-kill -INT "$pid"
-{ sleep 10; kill -KILL "$pid"; } 2>/dev/null &
-guard=$!
-wait "$pid" 2>/dev/null
-status=$? took=$((${EPOCHREALTIME/./} - begin))
-kill -- -"$guard"
+mkfifo frames
+(endless >frames 2>/dev/null &) # (no child of this shell: its computing is not counted)
+"$ferry" unpack - -o out2 <frames 2>err &
+wait_for 120 has_computed $! 300
+interrupt $!
 check_equal "Ctrl-C ends unpack while the decompressor skips gigabytes" 130 "$status"
-check "within 0.3 s ($((took / 1000)) ms)" [ "$took" -lt 300000 ]
+check "within 0.3 s ($took ms)" [ "$took" -lt 300 ]
 check_equal "and nothing is left" "" "$(ls -d out2* 2>/dev/null)"
 finish

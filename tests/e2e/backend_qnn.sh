@@ -88,9 +88,9 @@ check_status "a graph that does it again is named" 5 'lost twice at the same pla
 echo 'graphExecute 3 sleep 600000' >"$TMP/restart"
 export FERRY_REF_COVERAGE=$TMP/coverage # has the fault as soon as it is there
 "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 9 -q >"$TMP/said" 2>&1 &
-for _ in {1..100}; do [ -s "$TMP/coverage" ] || sleep 0.1; done
+wait_for 120 test -s "$TMP/coverage"
 kill $!
-sleep 0.2
+wait_for 120 took_signal $!
 kill $!
 wait $!
 check_equal "the second signal ends a call that hangs" 143 $?
@@ -101,7 +101,7 @@ mkfifo "$TMP/in"
 "$FERRY" chat -m "$d" "${qnn[@]}" -n 4 -q <"$TMP/in" >"$TMP/answer" 2>/dev/null &
 exec 3>"$TMP/in"
 echo 'Once upon a time' >&3
-for _ in {1..100}; do [ -s "$TMP/answer" ] || sleep 0.1; done
+wait_for 120 test -s "$TMP/answer"
 check "a binary is mapped only while it is loaded" bash -c "grep -q libQnnRef /proc/$!/maps && ! grep '[.]bin' /proc/$!/maps"
 exec 3>&-
 wait

@@ -225,24 +225,17 @@ check_status "a closed pipe ends it" 1 'standard output' bash -c "'$FERRY' chat 
 
 # --- interrupts ---------------------------------------------------------------------------------------------------
 
-until_true() { # COMMAND...
-    for _ in $(seq 1200); do
-        "$@" && return 0
-        sleep 0.1
-    done
-    return 1
-}
 goes_on() { awk '/"stop":"interrupted"/ { a = 1 } a && /"token"/ { b = 1 } END { exit !b }' "$TMP/events"; }
 mkfifo "$TMP/keys"
 "$FERRY" chat -m "$m" "${exact[@]}" --json "${never_ends[@]}" <"$TMP/keys" >"$TMP/events" 2>"$TMP/words" &
 pid=$!
 exec 3>"$TMP/keys"
 echo "Tell me a story." >&3
-until_true grep -qs '"event":"token"' "$TMP/events"
+wait_for 120 grep '"event":"token"' "$TMP/events"
 kill -INT $pid
-check "SIGINT stops an answer" until_true grep -qs '"stop":"interrupted"' "$TMP/events"
+check "SIGINT stops an answer" wait_for 120 grep '"stop":"interrupted"' "$TMP/events"
 echo '{"messages":[{"role":"user","content":"Hello."}]}' >&3
-check "and the program goes on" until_true goes_on
+check "and the program goes on" wait_for 120 goes_on
 kill -TERM $pid
 status=0
 wait $pid || status=$?
@@ -251,7 +244,7 @@ check_equal "SIGTERM ends it with 130" 130 $status
 
 "$FERRY" chat -m "$m" "${exact[@]}" "${never_ends[@]}" <<<"Tell me a story." >"$TMP/out" 2>"$TMP/words" &
 pid=$!
-until_true grep -qs Once "$TMP/out"
+wait_for 120 grep Once "$TMP/out"
 kill -INT $pid
 status=0
 wait $pid || status=$?
@@ -619,7 +612,7 @@ wait interrupted
 end 130
 EOF
 check "what was said of a stopped answer is in the conversation" grep -q 'Once upon a time, there was' "$save"
-jq -nc '{messages: [{role: "user", content: ([range(9000)] | map("a") | join(" "))}]}' >"$TMP/long.json"
+jq -nc '{messages: [{role: "user", content: ([range(25000)] | map("a") | join(" "))}]}' >"$TMP/long.json"
 play "Ctrl-C before an answer has begun takes the message back" "${never_ends[@]}" <<EOF
 wait > 
 line /load $TMP/long.json

@@ -62,7 +62,7 @@ check_equal "how equal they are" 1 "$("$FERRY" compile "$cut" -q --dry-run --par
 rm -rf "$TMP/want" "$out"
 check "one process" compile -o "$TMP/want"
 again() { # COMMAND...: once the library's process, which dies after its parent, has let go of its file
-    for _ in $(seq 30); do
+    for _ in {1..120}; do
         "$@" 2>"$TMP/err" && return
         grep -q 'another ferry is writing it now' "$TMP/err" || break
         sleep 1

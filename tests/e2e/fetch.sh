@@ -157,19 +157,19 @@ faults "hub /api/ status 503 0"
 check_status "and not for ever" 1 "HTTP status 503 .*in 2 attempts" "$FERRY" fetch ann/tales --retries 1
 fresh
 faults "cdn model.safetensors hang 70000 1"
-check "a connection that falls silent is given up" env HF_HUB_DOWNLOAD_TIMEOUT=1 "$FERRY" fetch ann/tales
+check "a connection that falls silent is given up" env HF_HUB_DOWNLOAD_TIMEOUT=5 "$FERRY" fetch ann/tales
 check_equal "and gone on from" 1 "$(asked 'cdn GET .*range=bytes=70000-$')"
 fresh
 faults "cdn model.safetensors drip 50 0"
 check_status "a hub whose bytes drip is given up" 1 'only [0-9]+ bytes came in 1 s .*in 3 attempts' \
-    env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 30 "$FERRY" fetch ann/tales --retries 2
+    env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 300 "$FERRY" fetch ann/tales --retries 2
 fresh
 faults "hub /api/ drip 50 0"
 check_status "also where it is the list of files" 1 'only [0-9]+ bytes came' \
-    env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 30 "$FERRY" fetch ann/tales --retries 1
+    env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 300 "$FERRY" fetch ann/tales --retries 1
 fresh
 faults "cdn model.safetensors drip 50 1"
-check "a connection that drips once is opened again" env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 60 "$FERRY" fetch ann/tales
+check "a connection that drips once is opened again" env HF_HUB_DOWNLOAD_TIMEOUT=1 timeout 300 "$FERRY" fetch ann/tales
 check "and the file is whole" same
 fresh
 faults "cdn model.safetensors cut 100000 1"

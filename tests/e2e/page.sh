@@ -13,18 +13,15 @@ m=$TMP/tales.gguf
 $FERRY convert tests/data/tales --outtype f32 -o "$m" -q
 pids=() session=
 trap '[ -z "$session" ] || curl -s -X DELETE "$driver/session/$session" >/dev/null; kill -KILL "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$TMP"' EXIT
-# wait_line FILE SED: the first line of what the sed program prints of FILE, within 10 s
+# wait_line FILE SED: the first line of what the sed program prints of FILE
 wait_line() {
-    local i line
-    for ((i = 0; i < 200; i++)); do
-        line=$(sed -n "$2" "$1" 2>/dev/null | head -1)
-        [ -z "$line" ] || break
-        sleep 0.05
-    done
+    has_line() { line=$(sed -n "$2" "$1" | head -1) && [ -n "$line" ]; }
+    local line
+    wait_for 120 has_line "$@"
     echo "$line"
 }
 # (by the slow kernels, so that there is time to stop an answer)
-FY_CPU_MASK=0 $FERRY serve -m "$m" --port 0 -c 4096 2>"$TMP/serve" &
+FY_CPU_MASK=0 $FERRY serve -m "$m" --port 0 -c 32768 2>"$TMP/serve" &
 pids+=($!)
 url=$(wait_line "$TMP/serve" 's/^listening on //p')
 chromedriver --port=0 >"$TMP/driver" 2>&1 &
@@ -46,14 +43,8 @@ keys() { # TEXT: typed, key after key, into whatever has the focus
         curl -s "$driver/session/$session/actions" -d @- >/dev/null
 }
 enter=$'\uE007' tab=$'\uE004' escape=$'\uE00C'
-wait_js() { # EXPRESSION: until it is true, at most 20 s
-    local i
-    for ((i = 0; i < 100; i++)); do
-        [ "$(js "return Boolean($1)")" != true ] || return 0
-        sleep 0.1
-    done
-    return 1
-}
+is_true() { [ "$(js "return Boolean($1)")" = true ]; }
+wait_js() { wait_for 120 is_true "$1"; } # EXPRESSION: until it is true
 idle='document.getElementById("log").getAttribute("aria-busy") === "false"'
 answer='document.querySelector("article.model .body")'
 
@@ -92,8 +83,8 @@ js 'const send = fetch; fetch = (u, o) => send(u, o && o.body ? {...o, body: JSO
 keys "Tell me a long story.$enter"
 wait_js 'running' && keys "$escape"
 check "Escape stops an answer" wait_js "$idle && [...document.querySelectorAll('.error')].some(e => e.textContent === 'Stopped.')"
-check "the server has a free slot again" bash -c \
-    "for i in \$(seq 50); do curl -s $url/metrics | grep -qx 'ferry_requests_running 0' && exit 0; sleep 0.1; done; exit 1"
+is_idle() { curl -s "$url/metrics" | grep -x 'ferry_requests_running 0'; }
+check "the server has a free slot again" wait_for 120 is_idle
 
 # With keys alone: from the message back to the settings, and out again.
 js 'document.getElementById("settings").focus(); return 0' >/dev/null

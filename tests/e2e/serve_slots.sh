@@ -51,7 +51,7 @@ curl -sN "$url/completion" -d '{"prompt":"Once","n_predict":300,"ignore_eos":tru
 busy=$!
 curl -sN "$url/completion" -d '{"prompt":"A dog","n_predict":300,"ignore_eos":true,"temperature":0,"id_slot":1,"stream":true}' >"$TMP/beside" &
 beside=$!
-for _ in $(seq 100); do [ -s "$TMP/busy" ] && [ -s "$TMP/beside" ] && break; sleep 0.05; done
+wait_for 120 test -s "$TMP/busy" -a -s "$TMP/beside"
 n=$(slot 0 save busy | jq .n_saved)
 check "a busy slot is waited for" test "$n" -ge 300
 wait "$busy" "$beside"
@@ -64,7 +64,7 @@ for i in $(seq 12); do
 done
 check_equal "a request amid saves and restores" "$want" \
     "$(post /completion "${more/\"id_slot\":1/\"id_slot\":0}" | jq -cS '[.content,.completion_probabilities]')"
-for _ in $(seq 100); do [ "$(curl -s "$url/metrics" | awk '$1 == "ferry_slots_busy" { print $2 }')" = 0 ] && break; sleep 0.05; done
+wait_metric slots_busy 0
 
 # --- what is refused -------------------------------------------------------------------------------------------------
 echo secret >"$TMP/outside"

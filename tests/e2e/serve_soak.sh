@@ -15,7 +15,7 @@ tool=build/host/release/tests/e2e/soak_clients
 
 m=$TMP/tales.gguf
 $FERRY convert tests/data/tales --outtype q8_0 -o "$m" -q 2>/dev/null || not_ok "the demo model converts"
-start log -np 8 -c 256 --cache-ram 2M --header-timeout 2 --max-connections 100 --queue 256
+start log -np 8 -c 256 --cache-ram 2M --header-timeout 6 --max-connections 100 --queue 256
 "$tool" "$port" "$pid" $clients "$rounds" >"$TMP/found" 2>"$TMP/complaints"
 check_equal "the clients are through" "0 " "$? $(grep '^soak_clients' "$TMP/complaints")"
 found() { awk -v name="$1" '$1 == name { print $2 }' "$TMP/found"; }

@@ -31,7 +31,7 @@ begin() { # starts farm in the background: $farm_pid; what it writes goes to log
     farm_pid=$!
 }
 end() { # waits for it, at most 5 minutes: $status
-    wait_for 300 slurm_is_gone $farm_pid || kill -KILL $farm_pid
+    wait_for 300 is_gone $farm_pid || kill -KILL $farm_pid
     wait $farm_pid
     status=$?
 }
@@ -46,7 +46,7 @@ absent() { # NAME STATUS PATTERN: no file, and farm tells why; then the same com
     check_equal "$1: exit status" "$2" "$status"
     check "$1: no file" test ! -e m.gguf
     check "$1: the message" grep -qE "$3" log
-    check "$1: no job is left" wait_for 60 no_jobs
+    check "$1: no job is left" wait_for 180 no_jobs
     [ "$status" -eq "$2" ] || sed 's/^/# /' log >&2
     rm -rf ferry-farm-*
     begin
@@ -54,11 +54,17 @@ absent() { # NAME STATUS PATTERN: no file, and farm tells why; then the same com
     right "$1, and then the same command"
 }
 no_jobs() { [ -z "$(squeue -h -t PD,R,CG,S)" ]; }
-# Stops one part in the middle of its work: $pid, $task, $node. Without starting a process: parts are short.
+# Stops one part in the middle of its work: $pid, $task, $node. Without starting a process: parts are short. Where all are
+# done before one was seen, farm begins again.
 stop_a_part() {
-    local p v comm ours until=$((SECONDS + 100))
+    local p v comm ours until=$((SECONDS + 200))
     pid=''
     while [ -z "$pid" ] && [ $SECONDS -lt $until ]; do
+        if [ -e m.gguf ]; then
+            end
+            rm -rf m.gguf ferry-farm-*
+            begin
+        fi
         for p in /proc/[0-9]*; do
             [ -z "${known[$p]-}" ] && read -r comm <"$p/comm" && [ "$comm" = ferry ] || continue
             task='' node='' ours=''
@@ -97,7 +103,7 @@ check "the node is back" wait_for 120 slurm_idle 2
 # --- cancelled ------------------------------------------------------------------------------------------------------
 begin
 stop_a_part
-wait_for 60 grep -q '^job' log
+wait_for 180 grep -q '^job' log
 scancel "$(sed -n 's/^job \([0-9]*\):.*/\1/p' log)"
 end
 absent "cancelled by scancel" 130 'was cancelled; the same command resumes'
@@ -113,7 +119,7 @@ stop_a_part
 # What it has not written yet it forgets, and starts a job twice: so another change is waited for.
 : >marker
 extra=$(sbatch --parsable --hold --wrap true)
-wait_for 60 test "$SLURM/state/job_state" -nt marker
+wait_for 180 test "$SLURM/state/job_state" -nt marker
 kill -KILL "$ctld_pid"
 wait "$ctld_pid" 2>/dev/null
 kill -CONT "$pid"
@@ -124,7 +130,7 @@ scancel "$extra"
 end
 check "and got one" grep -q 'Slurm answers again' log
 right "a controller that is killed"
-check "both nodes are there" wait_for 60 slurm_idle 2
+check "both nodes are there" wait_for 180 slurm_idle 2
 
 # --- left, and joined again -------------------------------------------------------------------------------------------
 begin
@@ -165,6 +171,6 @@ begin
 end
 check_equal "other work is not sent again" 0 "$(grep -c 'again: try' log)"
 check_equal "and the exit status is that of the part" 2 "$status"
-check "no job is left" wait_for 60 no_jobs
+check "no job is left" wait_for 180 no_jobs
 cd - >/dev/null || exit 1
 finish

@@ -365,11 +365,11 @@ static long metric(const char *name)
     return value;
 }
 
-/* Slots that are still busy ten seconds after the last client has gone. */
+/* Slots that stay busy after the last client has gone. */
 static long stuck_slots(void)
 {
     long busy = -1;
-    for (int i = 0; i < 100 && busy != 0; i++) {
+    for (int i = 0; i < 1200 && busy != 0; i++) {
         sleep_ms(100);
         busy = metric("ferry_slots_busy");
     }

@@ -139,12 +139,9 @@ check_status "auto knows what never pays" 2 'lookahead of 64 tokens in a step .*
 check_status "llama.cpp's word" 2 "'--draft-max N' is the most guesses" run -p a --draft 5
 
 # --- Ctrl-C --------------------------------------------------------------------------------------------------------
-status=0
 "$FERRY" run -m "$m" -q -p "$text" -n 1000000 -c 2000000 --ignore-eos --spec tree -md "$d" >"$TMP/out" 2>"$TMP/err" &
-pid=$!
-wait_written $pid 2000
-kill -INT $pid
-wait $pid || status=$?
+wait_written $! 2000
+interrupt $!
 check_equal "Ctrl-C ends it" 130 $status
 check "with the text so far" test -s "$TMP/out"
 
