@@ -119,7 +119,7 @@ ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 RT_DIRS := base grammar format kernels kernels/scalar arch model model/vocab model/template backend bundle toolcall
 # A static program cannot load libraries.
 ifneq ($(TARGET),aarch64)
-  RT_DIRS += backend/qnn
+  RT_DIRS += backend/qnn backend/opencl
 endif
 ifeq ($(MACHINE),x86_64)
   RT_DIRS += kernels/x86
@@ -139,6 +139,9 @@ else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o $B/server_page.o
+ifneq ($(TARGET),aarch64)
+  LIB_OBJS += $B/opencl_source.o
+endif
 ifneq ($(TARGET),host)
 beginning = $(patsubst %,$B/runtime/%,$(addsuffix %,$(1)))
 $(filter-out $(call beginning,$(NOT_SMALL)),$(filter $(call beginning,$(SMALL)),$(LIB_OBJS))): ALL_CFLAGS += $(if $(filter release,$(MODE)),-Os)
@@ -210,6 +213,14 @@ $B/chat_builtin.c: scripts/embed_templates.sh runtime/model/template/chat_builti
 $B/chat_builtin.o $B/pic/chat_builtin.o: $B/chat_builtin.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(if $(findstring /pic/,$@),$(PIC_FLAGS)) -MMD -MP -c -o $@ $<
+
+# The kernels for a GPU's driver to compile, compiled in.
+$B/opencl_source.c: scripts/embed_kernels.sh runtime/backend/opencl/opencl_kernels.cl
+	$(Q)mkdir -p $(@D)
+	$(call say,EMBED,$@)scripts/embed_kernels.sh runtime/backend/opencl/opencl_kernels.cl > $@
+
+$B/opencl_source.o: $B/opencl_source.c $B/flags
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The page of the server, compiled in.
 $B/server_page.c: scripts/embed_page.sh runtime/server/page.html
@@ -292,6 +303,13 @@ qnnref: $(QNN_LIBS)
 
 $(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qnn_product %/test_qemit %/test_graph_qnn %/test_qnn_metadata %/test_qnn_faults,$(UNITS)): | $(QNN_LIBS)
 
+# A stand-in for a GPU's driver, in a directory that LD_LIBRARY_PATH can name.
+FAKE_OPENCL := $B/tests/unit/backend/libOpenCL.so.1
+$(FAKE_OPENCL): $B/pic/tests/unit/backend/fake_opencl.o
+	$(call say,LD,$@)$(QNN_LINK) $^
+
+$B/tests/unit/backend/test_opencl_gpu: | $(FAKE_OPENCL)
+
 # The reader of its containers is fuzzed with the program's own objects around it.
 $B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o
 
@@ -344,7 +362,7 @@ PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkp
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
-programs: $(PROGRAMS) $(QNN_LIBS) $B/ferry
+programs: $(PROGRAMS) $(QNN_LIBS) $(FAKE_OPENCL) $B/ferry
 
 ## check: the tests that take under a minute
 .PHONY: check

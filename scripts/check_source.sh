@@ -117,8 +117,8 @@ check_equal "OpenSSL stays in base/hash_openssl.c, bundle/seal.c, hub_cache.c, s
     "$(fence 'openssl/' '^(workspace/|convert/hub/hub_cache.c|runtime/(base/hash_openssl|bundle/seal|server/http_tls).c)')"
 check_equal "libsodium stays in bundle/seal.c" "" "$(fence 'sodium' '^runtime/bundle/seal\.c')"
 check_equal "libcurl stays in hub_http.c" "" "$(fence 'curl/' '^convert/hub/hub_http.c')"
-check_equal "libraries are loaded by backend/qnn/qnn_lib.c alone" "" \
-    "$(grep -lE '\bdlopen *\(' "${sources[@]}" | grep -v '^runtime/backend/qnn/qnn_lib\.c')"
+check_equal "libraries are loaded by qnn_lib.c and opencl_lib.c alone" "" \
+    "$(grep -lE '\bdlopen *\(' "${sources[@]}" | grep -vE '^runtime/backend/(qnn/qnn_lib|opencl/opencl_lib)\.c')"
 check_equal "libevent stays in the server's files of the network thread" "" \
     "$(fence 'event2/' '^runtime/server/(http_conn|http_tls|server)\.[ch]$')"
 check_equal "libyaml stays in convert/source/model_card.c" "" "$(fence 'yaml' '^convert/source/model_card\.c')"

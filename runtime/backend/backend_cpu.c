@@ -352,6 +352,14 @@ void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy
         fy_paged_rows_drop(p[i].w);
 }
 
+void fy_backend_round_q8(fy_backend *b, float *y, const float *x, int64_t n_tokens, int64_t k)
+{
+    matmul_job j = {.b = b, .act = {.x = x, .q = b->q, .d = b->d, .sum = b->sum, .k = k}};
+    fy_backend_run(b, n_tokens, 4 * k, quantize_columns, &j);
+    for (int64_t i = 0; i < n_tokens * k; i++)
+        y[i] = b->d[i / FY_QK] * (float)b->q[i];
+}
+
 void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user)
 {
     b->watch = watch;

@@ -98,6 +98,8 @@ typedef struct {
 /* The products of one input x [n_tokens][n_cols] with up to FY_PRODUCTS_MAX matrices. */
 void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy_product *p,
                        int n_products);
+/* y [n_tokens][k] = what products with block weights take x for: codes, as floats. y may be x. */
+void fy_backend_round_q8(fy_backend *b, float *y, const float *x, int64_t n_tokens, int64_t k);
 /* Sees what every fy_backend_matmul is given, before it computes. NULL: none. */
 typedef void fy_matmul_watch(void *user, const float *x, int64_t n_tokens, const fy_product *p,
                              int n_products);

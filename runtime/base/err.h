@@ -17,7 +17,7 @@ typedef enum {
     FY_EARG,         /* the user asked for something impossible (flags, values) */
     FY_EFIT,         /* does not fit the device, the context or the memory */
     FY_EVERIFY,      /* a comparison or verification failed */
-    FY_EDEVICE,      /* the phone or its bridge */
+    FY_EDEVICE,      /* the phone or its bridge, or the driver of an NPU or a GPU */
     FY_ENOSPACE,     /* no space left */
     FY_EINTR,        /* interrupted by the user */
     FY_ELOST,        /* the NPU restarted: what was on it is gone */
