@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -540,7 +541,8 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
 {
     const float *logits = NULL;
-    *t = (fy_timing){.load_s = g->load_s, .backend = fy_model_backend(g->model)};
+    *t = (fy_timing){
+        .load_s = g->load_s, .backend = fy_model_backend(g->model), .gpu = fy_model_gpu(g->model)};
     if (p->grammar != NULL)
         fy_matcher_reset(p->grammar);
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
@@ -611,6 +613,11 @@ void fy_timing_json(const fy_timing *t, fy_str *out)
                   rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
                   t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
+    if (t->gpu != NULL) {
+        fy_str_puts(out, ",\"gpu\":");
+        fy_json_put_string(out, fy_span_of(t->gpu));
+        fy_str_puts(out, ",\"equal_bits\":false");
+    }
     if (t->predicts)
         fy_str_printf(out, ",\"neurons_computed\":%.6f", t->neuron_share);
     if (t->experts.n_held + t->experts.n_read > 0)

@@ -138,6 +138,7 @@ const char *fy_engine_model_path(const fy_engine *g);
 /* Times and counts of one prompt and its answer. */
 typedef struct {
     const char *backend; /* what computed: fy_model_backend */
+    const char *gpu;     /* a share of it: fy_model_gpu; NULL: none */
     double load_s, prompt_s, generate_s;
     double first_s;       /* from the start of the prompt to the first generated token */
     uint32_t n_prompt;    /* tokens of the prompt */

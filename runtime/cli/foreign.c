@@ -71,8 +71,8 @@ const fy_foreign fy_foreign_options[] = {
      "cpu-moe|cmoe|ncmoe|override-tensor|ot|op-offload|no-op-offload|no-kv-offload|nkvo|dev|"
      "list-devices|fit",
      ENGINE,
-     "there is no GPU to choose: the CPU computes, or with '--backend qnn' a phone's "
-     "NPU" LEAVE_OUT},
+     "there is no GPU to choose: the CPU computes, with '--gpu-hot' a GPU beside it, or with "
+     "'--backend qnn' a phone's NPU" LEAVE_OUT},
     {"fa|flash-attn|flash-attention", ENGINE, "attention is computed so already" LEAVE_OUT},
     {"tb|threads-batch", ENGINE, "-t counts for prompts, too" LEAVE_OUT},
     {"ub|ubatch-size", ENGINE, "-b is the only batch size" LEAVE_OUT},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #ifndef FERRY_STATIC
+#include "backend/opencl/opencl_gpu.h"
 #include "backend/qnn/graph_qnn.h"
 #include "backend/qnn/qnn_lib.h"
 #endif
@@ -148,6 +149,22 @@ static int check_kind(const fy_machine_options *o, const source *s, bool compile
     return 0;
 }
 
+#ifdef FERRY_STATIC
+static int give_hot(fy_model *m, fy_err *e)
+{
+    (void)m;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "--gpu-hot: this program cannot load the OpenCL library (it is static): use the "
+                   "one built with TARGET=android");
+}
+#else
+static int give_hot(fy_model *m, fy_err *e)
+{
+    fy_gpu *gpu = fy_opencl_open(NULL, e);
+    return gpu != NULL ? fy_model_give_hot(m, gpu, e) : -1;
+}
+#endif
+
 /* Adds the graphs to the embedding, or to a whole model when the options ask for it. */
 static int choose(const fy_machine_options *o, const source *s, const fy_map_options *how,
                   fy_model *m, fy_err *e)
@@ -205,6 +222,8 @@ static int check_memory(const fy_machine_options *o, fy_err *e)
 
 static int keep_memory(const fy_machine_options *o, fy_model *m, fy_err *e)
 {
+    if (o->gpu_hot && give_hot(m, e) != 0)
+        return -1;
     if (o->mlock_hot)
         return fy_model_lock_hot(m, e);
     return o->memory > 0 ? fy_model_limit_memory(m, (uint64_t)o->memory, e) : 0;

@@ -16,7 +16,7 @@ typedef struct {
     int power;  /* fy_qnn_power_level */
     int canary; /* fy_canary_mode */
     int preset; /* fy_preset_mode */
-    bool mlock, mlock_hot, no_mmap;
+    bool mlock, mlock_hot, no_mmap, gpu_hot;
     int64_t memory; /* bytes that the weights may take; 0 or less: any number */
 } fy_machine_options;
 
@@ -103,6 +103,13 @@ typedef enum {
         .help = "The weights take at most SIZE of memory: of a model with experts those that " \
                 "were not used for longest make room, and are read again when needed."         \
     }
+#define FY_ROW_GPU_HOT_OF(field)                                                                 \
+    {                                                                                            \
+        .group = "Machine", .name = "gpu-hot", .kind = FY_OPT_FLAG,                              \
+        .offset = offsetof(options, field.gpu_hot),                                              \
+        .help = "Let a GPU compute the hot neurons, through OpenCL, while the CPU computes the " \
+                "others: of a file from quantize --hot. The last bits of results differ then."   \
+    }
 #define FY_ROW_NO_MMAP_OF(field)                                                            \
     {                                                                                       \
         .group = "Machine", .name = "no-mmap", .kind = FY_OPT_FLAG,                         \
@@ -114,7 +121,7 @@ typedef enum {
     FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),         \
         FY_ROW_CANARY_OF(field), FY_ROW_PRESET_OF(field), FY_ROW_CPU_MASK_OF(field),    \
         FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_MLOCK_HOT_OF(field), \
-        FY_ROW_MEMORY_OF(field), FY_ROW_NO_MMAP_OF(field)
+        FY_ROW_GPU_HOT_OF(field), FY_ROW_MEMORY_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

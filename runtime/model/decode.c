@@ -148,6 +148,8 @@ static int compute_layers(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t
             left = compute_last_layer(s, layer, n, n_wanted);
         else
             compute_layer(s, layer, FY_WHOLE, left);
+        if (s->d.gpu_failed.code != FY_OK)
+            return fy_fail(e, s->d.gpu_failed.code, "%s", s->d.gpu_failed.msg);
     }
     if (all && show_hidden(s, n_layer, n, first, sinks, e) != 0)
         return -1;

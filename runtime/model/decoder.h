@@ -121,6 +121,8 @@ typedef struct {
     int32_t *neuron;                    /* [n_ff] of one token */
     fy_neurons *neurons;                /* [n] */
     float *predictor;                   /* [n][rank] what fc2 reads; NULL: nothing is predicted */
+    float *gpu_x;                       /* [n][n_embd] what a GPU reads; NULL, as gpu_y: no GPU */
+    float *gpu_y;                       /* [n][n_embd] and what it gives */
     float *angles;                      /* [n][n_rot] */
     float *angles_q;   /* [n][n_rot] of the queries, times their factor (temp_scale); NULL: as the
                           keys */
@@ -143,6 +145,7 @@ typedef struct {
     fy_sparse sparse;
     float sparse_threshold;
     uint64_t n_neurons, n_kept; /* that predictors scored, and not below the threshold */
+    fy_err gpu_failed;          /* the first failure of the model's GPU: activations are wrong */
     fy_kv_layer kv;             /* of the layer that is computed */
     fy_state_view state;        /* the same, where it has no attention */
 } fy_decoder;

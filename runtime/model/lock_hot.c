@@ -35,27 +35,35 @@ static void lock_weights(const fy_model *m, fy_weights *l, uint64_t n_hot, sums 
     }
 }
 
+int fy_model_hot(const fy_model *m, const char *option, const fy_gguf_kv **n_hot, fy_err *e)
+{
+    const char *path = fy_gguf_path(m->gguf);
+    const int absent = fy_gguf_get_array(m->gguf, FY_KEY_HOT_NEURONS, FY_KV_U32, n_hot, e);
+    if (absent < 0)
+        return fy_ctx(e, "%s", path);
+    if (absent > 0 || (*n_hot)->count != m->hp.n_layer || m->chain != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s: %s: the file does not say which neurons of its %u layers are "
+                       "hot; 'ferry quantize --hot' writes one that does",
+                       path, option, m->hp.n_layer);
+    for (uint32_t l = 0; l < m->hp.n_layer; l++) {
+        const int64_t n = m->layers[l].w[FY_T_FFN_UP].n_rows, hot = fy_gguf_int_at(*n_hot, l);
+        if (hot > n)
+            return fy_fail(e, FY_EFORMAT, "%s: layer %u has %lld neurons, but %lld of them are hot",
+                           path, l, (long long)n, (long long)hot);
+    }
+    return 0;
+}
+
 int fy_model_lock_hot(fy_model *m, fy_err *e)
 {
     const char *path = fy_gguf_path(m->gguf);
-    const fy_gguf_kv *kv = NULL;
+    const fy_gguf_kv *n_hot = NULL;
     sums s = {0};
-    const int absent = fy_gguf_get_array(m->gguf, FY_KEY_HOT_NEURONS, FY_KV_U32, &kv, e);
-    if (absent < 0)
-        return fy_ctx(e, "%s", path);
-    if (absent > 0 || kv->count != m->hp.n_layer || m->chain != NULL)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s: --mlock-hot: the file does not say which neurons of its %u layers are "
-                       "hot; 'ferry quantize --hot' writes one that does",
-                       path, m->hp.n_layer);
-    for (uint32_t l = 0; l < m->hp.n_layer; l++) {
-        const uint64_t n_hot = (uint64_t)fy_gguf_int_at(kv, l);
-        if (n_hot > (uint64_t)m->layers[l].w[FY_T_FFN_UP].n_rows)
-            return fy_fail(e, FY_EFORMAT, "%s: layer %u has %lld neurons, but %llu of them are hot",
-                           path, l, (long long)m->layers[l].w[FY_T_FFN_UP].n_rows,
-                           (unsigned long long)n_hot);
-        lock_weights(m, &m->layers[l], n_hot, &s);
-    }
+    if (m->gpu == NULL && fy_model_hot(m, "--mlock-hot", &n_hot, e) != 0)
+        return -1;
+    for (uint32_t l = 0; l < m->hp.n_layer; l++) /* what a GPU has is locked there */
+        lock_weights(m, &m->layers[l], m->gpu == NULL ? (uint64_t)fy_gguf_int_at(n_hot, l) : 0, &s);
     lock_weights(m, &m->once, 0, &s);
     if (s.failed != 0)
         fy_log(FY_LOG_WARN, "%s: only %.1f MB are locked in memory: %s (ulimit -l; memory)", path,

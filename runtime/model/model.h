@@ -24,6 +24,7 @@
 
 typedef struct fy_model fy_model;
 typedef struct fy_session fy_session;
+struct fy_gpu;
 
 fy_model *fy_model_open(const char *path, fy_err *e); /* NULL on failure */
 /* As fy_model_open, but not necessarily mapped. */
@@ -43,6 +44,11 @@ typedef struct {
     uint64_t n_held, n_read, bytes_read;
 } fy_expert_counts;
 fy_expert_counts fy_model_expert_counts(const fy_model *m);
+/* gpu_hot.c: the GPU, which the model owns from now on, also after a failure, computes the hot
+ * neurons of such a file, of every token; sessions come later. The results are the CPU's but for
+ * rounding: with a GPU no promise of equal bits holds. One thread at a time uses the model then. */
+int fy_model_give_hot(fy_model *m, struct fy_gpu *gpu, fy_err *e);
+const char *fy_model_gpu(const fy_model *m); /* its name; NULL: there is none */
 /* Any chunk of a model that was cut (arch/chunk_info.h), or a whole model. A chunk holds some of
  * the tensors and cannot compute alone: fy_model_chain (model/chain.h) makes one of several. */
 fy_model *fy_model_open_chunk(const char *path, const fy_map_options *map, fy_err *e);
@@ -54,7 +60,7 @@ const fy_chunk_info *fy_model_chunk_info(const fy_model *m);
 /* The files beside it that the layers and the lm_head are in, of a model of graphs; 0: none. */
 size_t fy_model_n_chunks(const fy_model *m);
 const char *fy_model_chunk_path(const fy_model *m, size_t i);
-const char *fy_model_backend(const fy_model *m); /* what computes its layers: "cpu", "chunks" */
+const char *fy_model_backend(const fy_model *m); /* of its layers: "cpu", "cpu+gpu", "chunks" */
 /* Most positions of a session: the learned position embeddings (position_embd), those
  * that its graphs have cached, or what 31 bits count. */
 uint32_t fy_model_max_ctx(const fy_model *m);

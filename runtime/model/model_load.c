@@ -473,6 +473,8 @@ void fy_model_close(fy_model *m)
         return;
     fy_expert_cache_free(m->experts);
     fy_chain_free(m->chain);
+    if (m->gpu != NULL)
+        m->gpu->api->close(m->gpu);
     fy_vocab_free(m->vocab);
     fy_arena_release(&m->arena);
     fy_gguf_close(m->gguf);
@@ -511,7 +513,7 @@ const char *fy_model_chunk_path(const fy_model *m, size_t i)
 
 const char *fy_model_backend(const fy_model *m)
 {
-    return m->chain != NULL ? m->chain->device->api->name : "cpu";
+    return m->chain != NULL ? m->chain->device->api->name : m->gpu != NULL ? "cpu+gpu" : "cpu";
 }
 
 uint32_t fy_model_max_ctx(const fy_model *m)

@@ -1,5 +1,5 @@
 /* Feed-forward networks of which a neuron is a row: of gate, of up, and of ffn_down_t, which is
- * down transposed.
+ * down transposed. Some of them a GPU may compute.
  *
  *   gate first:   g = Wgate h;  the neurons with f(g) != 0;  u = those rows of Wup h
  *                 a = f(g) u;   y = the sum of a times those rows of down
@@ -57,10 +57,12 @@ static void score(fy_decoder *d, const fy_weights *l, uint32_t n)
     fy_backend_matmul(d->backend, d->act.predictor, n, &p, 1);
 }
 
-static void count(fy_decoder *d, int64_t n, int64_t n_kept)
+/* A GPU computes all of its neurons. */
+static void count(fy_decoder *d, const fy_weights *l, uint32_t n_tokens, int64_t n_kept)
 {
-    d->n_neurons += (uint64_t)n;
-    d->n_kept += (uint64_t)n_kept;
+    const int64_t gpu = (int64_t)n_tokens * l->n_gpu;
+    d->n_neurons += (uint64_t)(n_tokens * l->w[FY_T_FFN_UP].n_rows + gpu);
+    d->n_kept += (uint64_t)(n_kept + gpu);
 }
 
 static bool pays(const fy_decoder *d, const fy_matrix *w, int64_t n_listed)
@@ -94,7 +96,7 @@ static void list_neurons(fy_decoder *d, const fy_weights *l, const float *h, fy_
     if (is_predicted(d, l)) {
         score(d, l, 1);
         fy_neurons_predicted(a, d->act.up, up.w->n_rows, d->sparse_threshold);
-        count(d, up.w->n_rows, a->n);
+        count(d, l, 1, a->n);
         if (gated)
             multiply_listed(d, h, &gate, a);
     } else {
@@ -116,7 +118,7 @@ static void all_neurons(fy_decoder *d, uint32_t layer, const fy_weights *l, cons
     if (!is_predicted(d, l))
         return;
     score(d, l, n);
-    count(d, n * n_ff,
+    count(d, l, n,
           fy_backend_mask(d->backend, d->act.gate, d->act.up, d->sparse_threshold, n, n_ff));
 }
 
@@ -131,7 +133,7 @@ static void list_all(fy_decoder *d, int64_t n_ff, uint32_t n)
     fy_backend_list_neurons(d->backend, a->neurons, n);
 }
 
-void fy_neuron_ffn(fy_decoder *d, uint32_t layer, const float *h, uint32_t n, float *sum)
+static void cpu_ffn(fy_decoder *d, uint32_t layer, const float *h, uint32_t n, float *sum)
 {
     const fy_weights *l = fy_layer_at(d->model, layer);
     const bool listed = is_listed(d, l, n), by_row = fy_bound(l, FY_T_FFN_DOWN_T);
@@ -162,4 +164,36 @@ void fy_neuron_ffn(fy_decoder *d, uint32_t layer, const float *h, uint32_t n, fl
             a->up[one->id[i]] = one->value[i];
     }
     fy_backend_matmul(d->backend, listed ? a->up : a->gate, n, &down, 1);
+}
+
+/* --- beside a GPU ----------------------------------------------------------------------------- */
+
+/* Products with block weights take codes in place of h: the GPU gets what they stand for. */
+static const float *gpu_input(fy_decoder *d, const fy_weights *l, const float *h, uint32_t n)
+{
+    const fy_matrix *up = &l->w[FY_T_FFN_UP];
+    if (!fy_kernels_wants_q8(up->type))
+        return h;
+    fy_backend_round_q8(d->backend, d->act.gpu_x, h, n, up->n_cols);
+    return d->act.gpu_x;
+}
+
+void fy_neuron_ffn(fy_decoder *d, uint32_t layer, const float *h, uint32_t n, float *sum)
+{
+    const fy_weights *l = fy_layer_at(d->model, layer);
+    fy_gpu *gpu = d->model->gpu;
+    fy_activations *a = &d->act;
+    const int64_t n_elems = (int64_t)n * d->model->hp.n_embd;
+    if (l->n_gpu == 0) {
+        cpu_ffn(d, layer, h, n, sum);
+        return;
+    }
+    if (gpu->api->begin(gpu, layer, gpu_input(d, l, h, n), n, a->gpu_y, &d->gpu_failed) != 0)
+        return;
+    cpu_ffn(d, layer, h, n, NULL);
+    if (gpu->api->end(gpu, &d->gpu_failed) != 0)
+        return;
+    fy_backend_add(d->backend, a->branch, a->gpu_y, 1, n_elems);
+    if (sum != NULL)
+        fy_backend_add(d->backend, sum, a->branch, 1, n_elems);
 }

@@ -413,6 +413,10 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     if (p->sparse == FY_SPARSE_PREDICT)
         s->d.act.predictor =
             fy_lay_out(&c, n, (uint64_t)s->model->predictor_len, sizeof *s->d.act.predictor);
+    if (s->model->gpu != NULL) {
+        s->d.act.gpu_x = fy_lay_out(&c, n, hp->n_embd, sizeof *s->d.act.gpu_x);
+        s->d.act.gpu_y = fy_lay_out(&c, n, hp->n_embd, sizeof *s->d.act.gpu_y);
+    }
     if (c.overflow || c.used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "activations of %u tokens do not fit the address space; use a smaller -b",

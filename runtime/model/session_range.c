@@ -43,6 +43,10 @@ int fy_session_check_saves(const fy_session *s, fy_err *e)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "the cache of a session that leaves out predicted neurons cannot be saved: "
                        "others would read it as the model's own");
+    if (s->model->gpu != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the cache of a session that a GPU has a share in (--gpu-hot) cannot be "
+                       "saved: its bits are those of that GPU");
     if (s->model->chain == NULL)
         return 0;
     return fy_fail(

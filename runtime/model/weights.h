@@ -6,7 +6,7 @@
 #define FY_MODEL_WEIGHTS_H
 
 #include "arch/chunk_info.h"
-#include "backend/backend_cpu.h"
+#include "backend/gpu.h"
 #include "base/arena.h"
 #include "model/chain.h"
 #include "model/expert_cache.h"
@@ -14,6 +14,7 @@
 
 typedef struct {
     fy_matrix w[FY_T_COUNT];
+    uint32_t n_gpu; /* neurons that a GPU computes; the matrices have the rows of the others */
 } fy_weights;
 
 struct fy_model {
@@ -28,11 +29,16 @@ struct fy_model {
     const fy_matrix *output;  /* view: output.weight, or the embedding when they are tied */
     fy_vocab *vocab;          /* owned; NULL until asked for */
     fy_expert_cache *experts; /* owned; NULL: all of them may stay in memory */
+    fy_gpu *gpu;              /* owned: computes the hot neurons; NULL: none */
     int64_t q8_len;         /* longest row of a weight that wants quantized activations; 0: none */
     int64_t ff_len;         /* widest feed-forward network, or expert */
     int64_t predictor_len;  /* highest rank of a predictor; 0: there is none */
     float sparse_threshold; /* of its scores */
 };
+
+/* lock_hot.c: how many neurons of each layer are hot, as the file says, u32; none is more than the
+ * layer has. FY_EUNSUPPORTED when it does not say, in the name of an option that needs it. */
+int fy_model_hot(const fy_model *m, const char *option, const fy_gguf_kv **n_hot, fy_err *e);
 
 static inline const fy_weights *fy_layer_at(const fy_model *m, uint32_t layer)
 {

@@ -25,6 +25,7 @@ declare -A exceptions=(
     ['python tests/peer/quality.py tests/data/tales tests/data/quality --ferry build/ferry']="needs torch and transformers"
     ['ferry plan model.gguf --hot 2G --activations counts.gguf -o model.gpuidx']="needs counts of a model with ReLU (tests/golden/hot.sh)"
     ["ferry run -m hot.gguf -p 'Once upon a time' -n 32 --mlock-hot"]="needs a model with hot neurons (tests/golden/hot.sh)"
+    ["ferry run -m hot.gguf -p 'Once upon a time' -n 32 --gpu-hot"]="needs a GPU, or PoCL (tests/e2e/gpu_hot.sh)"
     ['ferry farm -j 64 convert checkpoint --outtype q4_0 -o model.gguf']="needs a cluster (tests/e2e/slurm.sh)"
     ['ferry farm -j 64 --sbatch=--partition=long --sbatch=--cpus-per-task=8 convert checkpoint -o model.gguf']="needs a cluster (tests/e2e/slurm.sh)"
     ['ferry serve -m model.gguf']="serves until it is ended (tests/e2e/serve.sh)"

@@ -102,6 +102,7 @@ static const fy_opt opts[] = {
     FY_ROW_MLOCK_OF(machine),
     FY_ROW_MLOCK_HOT_OF(machine),
     FY_ROW_MEMORY_OF(machine),
+    FY_ROW_GPU_HOT_OF(machine),
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -207,7 +208,8 @@ static int open_model(job *j, fy_err *e)
                                         .no_mmap = j->o->mmap == 0,
                                         .mlock = j->o->machine.mlock,
                                         .mlock_hot = j->o->machine.mlock_hot,
-                                        .memory = j->o->machine.memory};
+                                        .memory = j->o->machine.memory,
+                                        .gpu_hot = j->o->machine.gpu_hot};
     j->model = fy_machine_open_any(&machine, j->o->model, e);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
         return -1;
@@ -232,11 +234,13 @@ static void now_text(char out[32])
 
 static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char *when)
 {
+    const char *gpu = fy_model_gpu(j->model);
     return (fy_bench_about){.build_commit = FERRY_VERSION,
                             .cpu_info = fy_str_z(&j->cpu),
-                            .gpu_info = "",
-                            .backends = fy_model_n_chunks(j->model) > 0 ? fy_model_backend(j->model)
-                                                                        : "CPU",
+                            .gpu_info = gpu != NULL ? gpu : "",
+                            .backends = fy_model_n_chunks(j->model) > 0 || gpu != NULL
+                                            ? fy_model_backend(j->model)
+                                            : "CPU",
                             .model_filename = j->o->model,
                             .model_type = j->described.type,
                             .model_size = j->described.bytes,

@@ -225,12 +225,12 @@ static int put_places_json(json_t *root, const fy_golden_report *r)
 }
 
 static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r,
-                    fy_err *e)
+                    const char *gpu, fy_err *e)
 {
     json_t *root =
         json_pack("{s:s, s:s, s:i, s:f, s:b}", "model", o->model, "golden", o->golden, "tokens",
                   (int)fy_golden_n_tokens(g), "tolerance", o->tolerance, "within", r->within);
-    int bad = 0;
+    int bad = fy_eval_gpu_json(gpu, root);
     if (r->n_rows > 0) {
         json_t *logits = difference_json(&r->logits);
         bad |= json_object_set_new(logits, "rms_ratio_but_worst",
@@ -306,7 +306,7 @@ static int compare(const options *o, const fy_session_params *params, const fy_m
         return -1;
     fy_str out = {0};
     if (o->json)
-        rc = put_json(&out, o, g, &r, e);
+        rc = put_json(&out, o, g, &r, fy_model_gpu(m), e);
     else
         put_table(&out, o, g, &r);
     if (rc == 0)
@@ -367,7 +367,8 @@ static int eval_text(const options *o, const fy_session_params *p, const fy_part
                       .activations_out = o->activations_out,
                       .per_word = o->per_word,
                       .json = o->json,
-                      .parts = parts};
+                      .parts = parts,
+                      .gpu = fy_model_gpu(m)};
     return fy_eval_text_run(&t, m, &own, e);
 }
 
@@ -378,7 +379,8 @@ static int eval_items(const options *o, const fy_session_params *p, const fy_par
                                  .path = o->choices != NULL ? o->choices : o->last_word,
                                  .n_ctx = (uint32_t)o->n_ctx,
                                  .json = o->json,
-                                 .parts = parts};
+                                 .parts = parts,
+                                 .gpu = fy_model_gpu(m)};
     return o->choices != NULL ? fy_eval_choices_run(&items, m, p, e)
                               : fy_eval_last_word_run(&items, m, p, e);
 }
@@ -406,6 +408,10 @@ static int check_options(const options *o, fy_err *e)
     if (o->activations_out != NULL && (o->text == NULL || o->golden_save != NULL))
         return fy_fail(e, FY_EARG,
                        "--activations-out needs a text, and not --golden-save: give --text FILE");
+    if ((o->imatrix_out != NULL || o->activations_out != NULL) && o->machine.gpu_hot)
+        return fy_fail(e, FY_EARG,
+                       "--imatrix-out and --activations-out see what the CPU computes: leave out "
+                       "--gpu-hot");
     if ((o->part != NULL || o->finish > 0) && (o->golden != NULL || o->golden_save != NULL))
         return fy_fail(e, FY_EARG,
                        "--part and --finish measure a text or items, not a golden file: give "

@@ -18,6 +18,7 @@ typedef struct {
     fy_ppl_params ppl;
     bool per_word, json;
     const fy_part_options *parts;
+    const char *gpu; /* fy_model_gpu */
 } fy_eval_text;
 int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params *p, fy_err *e);
 
@@ -26,6 +27,7 @@ typedef struct {
     uint32_t n_ctx;
     bool json;
     const fy_part_options *parts;
+    const char *gpu; /* fy_model_gpu */
 } fy_eval_items;
 /* Multiple choice: acc and acc_norm. */
 int fy_eval_choices_run(const fy_eval_items *o, fy_model *m, const fy_session_params *p, fy_err *e);
@@ -56,5 +58,7 @@ size_t fy_choice_length(fy_span text); /* code points of UTF-8 */
 
 json_t *fy_eval_line_json(fy_span line, fy_err *e); /* an object; NULL on failure */
 json_t *fy_eval_number(double v);                   /* JSON has no NaN or infinity: null */
+/* Says that a GPU had a share in the numbers; NULL: it had none. -1: out of memory. */
+int fy_eval_gpu_json(const char *gpu, json_t *into);
 
 #endif

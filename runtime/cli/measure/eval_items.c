@@ -183,6 +183,13 @@ static int walk_lines(walk *w, fy_span text, fy_err *e)
 
 /* --- the result ------------------------------------------------------------------------------- */
 
+int fy_eval_gpu_json(const char *gpu, json_t *into)
+{
+    return gpu == NULL
+               ? 0
+               : json_object_update_new(into, json_pack("{s:s, s:b}", "gpu", gpu, "equal_bits", 0));
+}
+
 static int put_json(const walk *w, fy_str *out, fy_err *e)
 {
     const fy_eval_items *o = w->o;
@@ -190,7 +197,8 @@ static int put_json(const walk *w, fy_str *out, fy_err *e)
         json_pack("{s:s, s:s, s:i, s:I, s:I}", "model", o->model, w->kind->name, o->path, "n_ctx",
                   (int)o->n_ctx, "items", (json_int_t)w->n_done, "cut", (json_int_t)w->n_cut);
     char *text = NULL;
-    if (root != NULL && w->kind->show_json(w->kind->user, w->n_done, root) == 0)
+    if (root != NULL && w->kind->show_json(w->kind->user, w->n_done, root) == 0 &&
+        fy_eval_gpu_json(o->gpu, root) == 0)
         text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     json_decref(root);
     if (text == NULL)

@@ -17,8 +17,8 @@ static int add_model(const fy_model *m, fy_str *s, fy_err *e)
     int rc = 0;
     if (strcmp(backend, "cpu") != 0 && strcmp(backend, "chunks") != 0)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "--part and --finish: an NPU's numbers depend on its chip and library, "
-                       "expected --backend cpu or chunks");
+                       "--part and --finish: numbers of an NPU or a GPU depend on its chip and "
+                       "library, expected --backend cpu or chunks, and no --gpu-hot");
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(g); i++)
         rc = fy_identity_file(s, FY_IDENTITY_ANYWHERE, "model", fy_gguf_file_path(g, i), e);
     for (size_t i = 0; rc == 0 && i < fy_model_n_chunks(m); i++)

@@ -567,6 +567,7 @@ static int put_json(fy_str *s, const fy_eval_text *o, const fy_ppl *p, const kl_
     }
     if (!bad && kl != NULL)
         bad |= kl_json(kl, root);
+    bad |= fy_eval_gpu_json(o->gpu, root);
     char *text = bad == 0 ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) : NULL;
     json_decref(root);
     if (text == NULL)
