@@ -1,4 +1,4 @@
-/* The products of hot neurons, for OpenCL C 1.1 and later; backend/gpu.h says what they are for.
+/* The products of hot neurons, for OpenCL C 1.2; backend/gpu.h says what they are for.
  * Rows are as in the file. All sums are of floats, in an order that the sizes alone decide. */
 
 #define GROUP 64 /* work-items of a group; opencl_gpu.c has the same number */
