@@ -30,17 +30,22 @@ typedef struct {
  * next. Without that the system would drop what was read ahead before what has been used. */
 void fy_paged_rows_drop(const fy_matrix *w);
 
-/* The pages that n bytes of a mapped file lie in. What lies next to those bytes shares the first
- * page and the last one. */
-size_t fy_pages_bytes(const void *p, size_t n); /* of them together */
+/* Bytes of a mapped file. What lies next to them shares their first page and their last one. */
+typedef struct {
+    const void *p;
+    size_t n;
+    int fd;          /* the file; -1: not known */
+    uint64_t offset; /* where they begin in it */
+} fy_mapped;
+size_t fy_mapped_page_bytes(const fy_mapped *m); /* of all pages that they lie in */
 /* They are read when they are asked for, and nothing around them: call it once. */
-void fy_pages_alone(const void *p, size_t n);
+void fy_mapped_alone(const fy_mapped *m);
 /* They will be used: the system begins to read them. */
-void fy_pages_ask(const void *p, size_t n);
+void fy_mapped_ask(const fy_mapped *m);
 /* They are not used now: their memory is free. Whoever touches them reads them again. before,
  * after: so many bytes next to them are not used either; where that is 0, a page that they share
  * stays. */
-void fy_pages_drop(const void *p, size_t n, size_t before, size_t after);
+void fy_mapped_drop(const fy_mapped *m, size_t before, size_t after);
 
 typedef struct {
     int n_threads;    /* 1..FY_THREADS_MAX */

@@ -518,6 +518,11 @@ uint64_t fy_gguf_data_offset(const fy_gguf *g)
     return g->files[0].data_offset;
 }
 
+uint64_t fy_gguf_tensor_at_byte(const fy_gguf *g, const fy_gguf_tensor *t)
+{
+    return g->files[t->file].data_offset + t->offset;
+}
+
 void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint64_t len)
 {
     const fy_gguf_file *f = &g->files[t->file];

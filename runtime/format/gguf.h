@@ -96,6 +96,8 @@ bool fy_gguf_is_powerinfer(const fy_gguf *g);
 uint64_t fy_gguf_alignment(const fy_gguf *g);
 uint64_t fy_gguf_data_offset(const fy_gguf *g); /* of the data section in the (first) file */
 
+/* Where the data of t begins in its file, fy_gguf_file_path(g, t->file). */
+uint64_t fy_gguf_tensor_at_byte(const fy_gguf *g, const fy_gguf_tensor *t);
 /* Drops [data of t] from resident memory (advice; only for opened files). */
 void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint64_t len);
 

@@ -3,8 +3,10 @@
 #include "model/expert_cache.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "model/weights.h"
@@ -18,12 +20,20 @@ typedef struct {
     bool held;
 } place;
 
+/* A matrix of all experts of a layer. */
+typedef struct {
+    size_t file;
+    uint64_t offset;
+} origin;
+
 struct fy_expert_cache {
     const fy_model *m; /* view */
     pthread_mutex_t lock;
     uint64_t room, used; /* bytes; room: there is as much more as a token needs in one layer */
     fy_expert_counts counts;
-    place *places; /* owned: [1 + layer * n_expert + expert]; 0 is where the ring begins */
+    place *places;   /* owned: [1 + layer * n_expert + expert]; 0 is where the ring begins */
+    origin *origins; /* owned: [layer][N_PARTS] */
+    int *fds;        /* owned: [fy_gguf_n_files] */
 };
 
 /* --- pages ----------------------------------------------------------------------------------- */
@@ -33,23 +43,24 @@ static bool has_experts(const fy_model *m, uint32_t layer)
     return fy_bound(&m->layers[layer], FY_T_FFN_GATE_EXPS);
 }
 
-static fy_matrix part_of(const fy_model *m, uint32_t id, int part)
-{
-    const uint32_t n = m->hp.n_expert;
-    return fy_expert_of(&m->layers[(id - 1) / n].w[parts[part]], (id - 1) % n, n);
-}
-
 static size_t matrix_bytes(const fy_matrix *w)
 {
     return (size_t)w->n_rows * w->row_bytes;
+}
+
+static fy_mapped part_of(const fy_model *m, uint32_t id, int part)
+{
+    const uint32_t n = m->hp.n_expert;
+    const fy_matrix w = fy_expert_of(&m->layers[(id - 1) / n].w[parts[part]], (id - 1) % n, n);
+    return (fy_mapped){.p = w.data, .n = matrix_bytes(&w), .fd = -1};
 }
 
 static uint64_t expert_bytes(const fy_model *m, uint32_t id)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < N_PARTS; i++) {
-        const fy_matrix w = part_of(m, id, i);
-        bytes += fy_pages_bytes(w.data, matrix_bytes(&w));
+        const fy_mapped part = part_of(m, id, i);
+        bytes += fy_mapped_page_bytes(&part);
     }
     return bytes;
 }
@@ -63,13 +74,15 @@ static bool is_held(const fy_expert_cache *c, uint32_t id)
  * expert. */
 static void give_back(const fy_expert_cache *c, uint32_t id)
 {
-    const uint32_t n = c->m->hp.n_expert, expert = (id - 1) % n;
+    const uint32_t n = c->m->hp.n_expert, layer = (id - 1) / n, expert = (id - 1) % n;
     const bool first = expert > 0 && !is_held(c, id - 1),
                last = expert + 1 < n && !is_held(c, id + 1);
     for (int i = 0; i < N_PARTS; i++) {
-        const fy_matrix w = part_of(c->m, id, i);
-        const size_t bytes = matrix_bytes(&w);
-        fy_pages_drop(w.data, bytes, first ? bytes : 0, last ? bytes : 0);
+        const origin *o = &c->origins[layer * N_PARTS + (uint32_t)i];
+        fy_mapped part = part_of(c->m, id, i);
+        part.fd = c->fds[o->file];
+        part.offset = o->offset + (uint64_t)expert * part.n;
+        fy_mapped_drop(&part, first ? part.n : 0, last ? part.n : 0);
     }
 }
 
@@ -104,8 +117,8 @@ static void read_in(fy_expert_cache *c, uint32_t id)
 {
     const uint64_t bytes = expert_bytes(c->m, id);
     for (int i = 0; i < N_PARTS; i++) {
-        const fy_matrix w = part_of(c->m, id, i);
-        fy_pages_ask(w.data, matrix_bytes(&w));
+        const fy_mapped part = part_of(c->m, id, i);
+        fy_mapped_ask(&part);
     }
     put_first(c, id);
     c->used += bytes;
@@ -114,7 +127,7 @@ static void read_in(fy_expert_cache *c, uint32_t id)
 }
 
 /* First those that are held, so that none of them makes room for another. Others are dropped while
- * the storage reads: that takes the system a third as long. */
+ * the storage reads. */
 void fy_expert_cache_want(fy_expert_cache *c, uint32_t layer, const int32_t *experts, uint32_t n)
 {
     const uint32_t first = 1 + layer * c->m->hp.n_expert;
@@ -153,7 +166,7 @@ typedef struct {
 
 static sizes sizes_of(const fy_model *m)
 {
-    const uint64_t page = fy_pages_bytes(m->gguf, 1);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     sizes s = {0};
     uint64_t experts = 0, largest = 0;
     for (size_t i = 0; i < fy_gguf_n_tensors(m->gguf); i++)
@@ -206,9 +219,55 @@ static void read_alone(const fy_model *m)
     for (uint32_t layer = 0; layer < m->hp.n_layer; layer++) {
         for (int i = 0; i < N_PARTS && has_experts(m, layer); i++) {
             const fy_matrix *w = &m->layers[layer].w[parts[i]];
-            fy_pages_alone(w->data, matrix_bytes(w));
+            fy_mapped_alone(&(fy_mapped){.p = w->data, .n = matrix_bytes(w), .fd = -1});
         }
     }
+}
+
+/* A file that cannot be opened once more keeps its pages in the system's cache. */
+static void find_origins(fy_expert_cache *c)
+{
+    const fy_gguf *g = c->m->gguf;
+    for (size_t i = 0; i < fy_gguf_n_files(g); i++)
+        c->fds[i] = open(fy_gguf_file_path(g, i), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    for (uint32_t layer = 0; layer < c->m->hp.n_layer; layer++) {
+        for (int part = 0; part < N_PARTS; part++) {
+            const void *data = c->m->layers[layer].w[parts[part]].data;
+            size_t i = 0;
+            while (i < fy_gguf_n_tensors(g) && fy_gguf_tensor_at(g, i)->data != data)
+                i++;
+            if (i == fy_gguf_n_tensors(g))
+                continue;
+            const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+            c->origins[layer * N_PARTS + (uint32_t)part] =
+                (origin){t->file, fy_gguf_tensor_at_byte(g, t)};
+        }
+    }
+}
+
+static fy_expert_cache *new_cache(const fy_model *m, uint64_t room, fy_err *e)
+{
+    const size_t n_layer = m->hp.n_layer;
+    fy_expert_cache *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *c = (fy_expert_cache){.m = m,
+                           .room = room,
+                           .places = calloc(n_layer * m->hp.n_expert + 1, sizeof *c->places),
+                           .origins = calloc(n_layer * N_PARTS, sizeof *c->origins),
+                           .fds = calloc(fy_gguf_n_files(m->gguf), sizeof *c->fds)};
+    pthread_mutex_init(&c->lock, NULL);
+    if (c->places != NULL && c->origins != NULL && c->fds != NULL) {
+        find_origins(c);
+        return c;
+    }
+    free(c->fds);
+    c->fds = NULL;
+    fy_expert_cache_free(c);
+    fy_nomem(e);
+    return NULL;
 }
 
 int fy_model_limit_memory(fy_model *m, uint64_t bytes, fy_err *e)
@@ -221,17 +280,10 @@ int fy_model_limit_memory(fy_model *m, uint64_t bytes, fy_err *e)
         return 0;
     if (check(m, bytes, &s, e) != 0)
         return -1;
-    fy_expert_cache *c = calloc(1, sizeof *c);
-    place *places = calloc((size_t)m->hp.n_layer * m->hp.n_expert + 1, sizeof *places);
-    if (c == NULL || places == NULL) {
-        free(c);
-        free(places);
-        return fy_nomem(e);
-    }
-    *c = (fy_expert_cache){.m = m, .room = bytes - s.always - s.least, .places = places};
-    pthread_mutex_init(&c->lock, NULL);
+    m->experts = new_cache(m, bytes - s.always - s.least, e);
+    if (m->experts == NULL)
+        return -1;
     read_alone(m);
-    m->experts = c;
     fy_log(FY_LOG_INFO, "%.1f MB are always needed, %.1f MB hold experts, of %.1f MB",
            megabytes(s.always), megabytes(bytes - s.always), megabytes(s.total - s.always));
     return 0;
@@ -241,8 +293,14 @@ void fy_expert_cache_free(fy_expert_cache *c)
 {
     if (c == NULL)
         return;
-    pthread_mutex_destroy(&c->lock);
+    for (size_t i = 0; c->fds != NULL && i < fy_gguf_n_files(c->m->gguf); i++) {
+        if (c->fds[i] >= 0)
+            close(c->fds[i]);
+    }
+    free(c->fds);
+    free(c->origins);
     free(c->places);
+    pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
