@@ -9,7 +9,7 @@ PTY=${PTY:-build/host/release/tests/e2e/pty_drive}
 golden=tests/data/tales/golden.json
 m=$TMP/tales.gguf
 exact=(--temp 0 -ctk f32 -ctv f32)
-never_ends=(-c 30000 --logit-bias "764=-inf" --logit-bias "767=-inf") # the two tokens that end an answer
+never_ends=(-c 300000 --logit-bias "764=-inf" --logit-bias "767=-inf") # the two tokens that end an answer
 export HOME=$TMP/home XDG_STATE_HOME=$TMP/state TERM=xterm
 unset XDG_CONFIG_HOME FERRY_CONFIG NO_COLOR LC_ALL LC_CTYPE LANG
 mkdir -p "$HOME"

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 PTY=${PTY:-build/host/release/tests/e2e/pty_drive}
 there=/data/local/tmp/ferry
 exact=(--temp 0 -ctk f32 -ctv f32)
-endless=(-c 30000 --logit-bias "764=-inf" --logit-bias "767=-inf")
+endless=(-c 300000 --logit-bias "764=-inf" --logit-bias "767=-inf")
 FERRY_EXE_PATH=$(realpath "${FERRY_ARM##* }")
 export FERRY_EXE_PATH XDG_CACHE_HOME=$TMP/cache XDG_STATE_HOME=$TMP/state TERM=xterm
 "$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/tales.gguf"
@@ -136,7 +136,7 @@ send \x03
 wait (stopped; Ctrl-C again leaves)
 wait > 
 line /tokens
-wait of 30000 tokens
+wait of 300000 tokens
 wait > 
 line And on.
 wait  a 

@@ -141,5 +141,5 @@ check "a chat at the terminal" env TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/
     "$ferry" chat --device -d "$w" "${exact[@]}"
 printf 'wait >\nline Tell me a tale.\nwait a tale.\nwait  \nsend \\x03\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
 check "Ctrl-C stops an answer there" env TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
-    "$ferry" chat --device -d "$w" -c 30000 --logit-bias 764=-inf --logit-bias 767=-inf
+    "$ferry" chat --device -d "$w" -c 300000 --logit-bias 764=-inf --logit-bias 767=-inf
 finish
