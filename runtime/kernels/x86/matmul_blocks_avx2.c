@@ -3,6 +3,7 @@
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/quants_avx2.h"
 #include "kernels/x86/tile_avx2.h"
+#include "kernels/x86/wide_tile_avx2.h"
 
 /* The kernel of a type from its vec_block and repack; `subs` blocks of 32 in a stored block. */
 #define DEFINE_KERNEL(type, subs, tile_mac)                                               \
@@ -254,74 +255,12 @@ DEFINE_MATMUL(q5_1, 5, 0, true, fy_scales_dm)
 DEFINE_MATMUL(q4_k, 4, 0, true, fy_scales_k)
 DEFINE_MATMUL(q5_k, 5, 0, true, fy_scales_k)
 
-/* --- the tile of q8_0 and q6_K --------------------------------------------------------------- */
+_Static_assert(FY_TILE_RUN * sizeof(fy_wide_block) <= FY_TILE_BYTES, "a tile fits the scratch");
 
-/* A tile of int16 weights, for q8_0 and q6_K.
- *
- * Products of int16, as taking signs apart for vpmaddubsw would keep the two multiplier ports busy
- * with 24 instructions per 8 rows, block and column instead of 16 (53 against 60 GMAC/s). Widening
- * takes the even bytes of four by one pair of shifts and the odd ones by another, so weights and
- * activations are widened where they lie. */
-
-typedef struct {
-    __m256i quants[FY_TILE_GROUPS][8]
-                  [2]; /* [j]: elements 4j, 4j+2, and 4j+1, 4j+3, of 8 rows; int16 */
-    __m256 scales[FY_TILE_GROUPS];
-} fy_wide_tile;
-
-_Static_assert(FY_TILE_RUN * sizeof(fy_wide_tile) <= FY_TILE_BYTES, "a tile fits the scratch");
-
-FY_INLINE __m256i fy_even_bytes(__m256i v)
+FY_INLINE void wide_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
+                        const fy_tile_columns *x, int64_t b, int n)
 {
-    return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
-}
-
-FY_INLINE __m256i fy_odd_bytes(__m256i v)
-{
-    return _mm256_srai_epi16(v, 8);
-}
-
-FY_INLINE void fy_wide_tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
-                                const fy_tile_columns *x, int64_t b, int n)
-{
-    const fy_wide_tile *t = (const fy_wide_tile *)tile + b;
-    __m256i wide[FY_TILE_COLS][2];
-    FY_UNROLL
-    for (int c = 0; c < n; c++) {
-        const __m256i v = fy_load256(x->q + c * x->k + b * FY_QK);
-        wide[c][0] = fy_even_bytes(v);
-        wide[c][1] = fy_odd_bytes(v);
-    }
-    FY_KEEP_IN_MEMORY(wide);
-    __m256i s[FY_TILE_COLS][FY_TILE_GROUPS];
-    FY_UNROLL
-    for (int j = 0; j < 16; j++) {
-        __m256i w[FY_TILE_GROUPS];
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            w[g] = t->quants[g][j >> 1][j & 1];
-            FY_KEEP_IN_REGISTER(w[g]);
-        }
-        FY_UNROLL
-        for (int c = 0; c < n; c++) {
-            const __m256i v = fy_broadcast4((const int8_t *)&wide[c][j & 1] + 4 * (j >> 1));
-            FY_UNROLL
-            for (int g = 0; g < FY_TILE_GROUPS; g++) {
-                const __m256i product = _mm256_madd_epi16(w[g], v);
-                s[c][g] = j == 0 ? product : _mm256_add_epi32(s[c][g], product);
-                FY_KEEP_IN_REGISTER(s[c][g]);
-            }
-        }
-    }
-    FY_UNROLL
-    for (int c = 0; c < n; c++) {
-        const __m256 d = _mm256_set1_ps(x->d[c * x->n_blocks + b]);
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            const __m256 scale = _mm256_mul_ps(t->scales[g], d);
-            acc[c][g] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(s[c][g]), acc[c][g]);
-        }
-    }
+    fy_wide_mac(acc, (const fy_wide_block *)tile + b, x, b, n);
 }
 
 /* --- q8_0 ------------------------------------------------------------------------------------ */
@@ -364,7 +303,7 @@ FY_INLINE __m256 vec_block_q8_0(__m256 acc, const fy_rows8 *rows, size_t offset,
 
 static void repack_q8_0(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run)
 {
-    fy_wide_tile *t = tile;
+    fy_wide_block *t = tile;
     for (int64_t b = 0; b < run; b++, t++, offset += sizeof(fy_block_q8_0)) {
         FY_UNROLL
         for (int half = 0; half < 2; half++) {
@@ -380,11 +319,11 @@ static void repack_q8_0(void *tile, int g, const fy_rows8 *rows, size_t offset, 
                 t->quants[g][4 * half + j][1] = fy_odd_bytes(v[j]);
             }
         }
-        t->scales[g] = fy_scales8(rows, offset);
+        t->d[g] = fy_scales8(rows, offset);
     }
 }
 
-DEFINE_KERNEL(q8_0, 1, fy_wide_tile_mac)
+DEFINE_KERNEL(q8_0, 1, wide_mac)
 DEFINE_DOT_ROWS(q8_0)
 
 /* --- q6_K ------------------------------------------------------------------------------------ */
@@ -437,7 +376,7 @@ FY_INLINE __m256 vec_block_q6_k(__m256 acc, const fy_rows8 *rows, size_t offset,
 
 static void repack_q6_k(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run)
 {
-    fy_wide_tile *t = tile;
+    fy_wide_block *t = tile;
     for (int64_t b = 0; b < run; b += FY_SUBS_MAX, offset += sizeof(fy_block_q6_k)) {
         const __m256 d = fy_scales8(rows, offset + offsetof(fy_block_q6_k, d));
         for (int s = 0; s < FY_SUBS_MAX; s++, t++) {
@@ -455,9 +394,9 @@ static void repack_q6_k(void *tile, int g, const fy_rows8 *rows, size_t offset, 
                 t->quants[g][j][0] = _mm256_mullo_epi16(fy_even_bytes(below), twice);
                 t->quants[g][j][1] = _mm256_mullo_epi16(fy_odd_bytes(below), twice);
             }
-            t->scales[g] = d;
+            t->d[g] = d;
         }
     }
 }
 
-DEFINE_KERNEL(q6_k, FY_SUBS_MAX, fy_wide_tile_mac)
+DEFINE_KERNEL(q6_k, FY_SUBS_MAX, wide_mac)

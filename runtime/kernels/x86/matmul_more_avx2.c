@@ -12,6 +12,7 @@
 #include "kernels/scalar/quants_scalar.h"
 #include "kernels/x86/quants_avx2.h"
 #include "kernels/x86/tile_avx2.h"
+#include "kernels/x86/wide_tile_avx2.h"
 
 /* A block of 32 of eight rows. */
 typedef struct {
@@ -205,9 +206,9 @@ FY_INLINE __m256 vec(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_a
  */
 
 typedef struct {
-    __m256i quants[FY_TILE_GROUPS][8][2]; /* [j]: elements 4j, 4j+2, and 4j+1, 4j+3, of 8 rows */
+    fy_wide_block w;
     __m256i mins[FY_TILE_GROUPS];
-    __m256 d[FY_TILE_GROUPS], m[FY_TILE_GROUPS];
+    __m256 m[FY_TILE_GROUPS];
 } more_block;
 
 typedef struct {
@@ -217,32 +218,22 @@ typedef struct {
 
 _Static_assert(sizeof(more_tile) <= FY_TILE_BYTES, "a tile fits its part of the scratch");
 
-FY_INLINE __m256i even_bytes(__m256i v)
-{
-    return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
-}
-
-FY_INLINE __m256i odd_bytes(__m256i v)
-{
-    return _mm256_srai_epi16(v, 8);
-}
-
 FY_INLINE void put_eight(more_block *t, int g, const eight *w, form f)
 {
     __m256i v[8];
     fy_transpose_quants(v, w->q);
     FY_UNROLL
     for (int j = 0; j < 8; j++) {
-        t->quants[g][j][0] = even_bytes(v[j]);
-        t->quants[g][j][1] = odd_bytes(v[j]);
+        t->w.quants[g][j][0] = fy_even_bytes(v[j]);
+        t->w.quants[g][j][1] = fy_odd_bytes(v[j]);
         if (f == PLAIN)
             continue;
         const __m256i scale = w->scale[j / 4];
         const __m256i twice = _mm256_blend_epi16(scale, _mm256_slli_epi32(scale, 16), 0xaa);
-        t->quants[g][j][0] = _mm256_mullo_epi16(t->quants[g][j][0], twice);
-        t->quants[g][j][1] = _mm256_mullo_epi16(t->quants[g][j][1], twice);
+        t->w.quants[g][j][0] = _mm256_mullo_epi16(t->w.quants[g][j][0], twice);
+        t->w.quants[g][j][1] = _mm256_mullo_epi16(t->w.quants[g][j][1], twice);
     }
-    t->d[g] = w->d;
+    t->w.d[g] = w->d;
     if (f == MINS) {
         t->m[g] = w->m;
         t->mins[g] = w->min;
@@ -272,63 +263,25 @@ static void repack_rare(void *tile, int g, const fy_rows8 *rows, size_t offset, 
     }
 }
 
-FY_INLINE void more_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
-                        const fy_tile_columns *x, int64_t b, int n, form f)
-{
-    const more_block *t = &((const more_tile *)tile)->block[b];
-    __m256i wide[FY_TILE_COLS][2], sums[FY_TILE_COLS];
-    FY_UNROLL
-    for (int c = 0; c < n; c++) {
-        const __m256i v = fy_load256(x->q + c * x->k + b * FY_QK);
-        wide[c][0] = even_bytes(v);
-        wide[c][1] = odd_bytes(v);
-        if (f == MINS)
-            sums[c] = sum_pair(v);
-    }
-    FY_KEEP_IN_MEMORY(wide);
-    __m256i s[FY_TILE_COLS][FY_TILE_GROUPS];
-    FY_UNROLL
-    for (int j = 0; j < 16; j++) {
-        __m256i w[FY_TILE_GROUPS];
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            w[g] = t->quants[g][j >> 1][j & 1];
-            FY_KEEP_IN_REGISTER(w[g]);
-        }
-        FY_UNROLL
-        for (int c = 0; c < n; c++) {
-            const __m256i v = fy_broadcast4((const int8_t *)&wide[c][j & 1] + 4 * (j >> 1));
-            FY_UNROLL
-            for (int g = 0; g < FY_TILE_GROUPS; g++) {
-                const __m256i product = _mm256_madd_epi16(w[g], v);
-                s[c][g] = j == 0 ? product : _mm256_add_epi32(s[c][g], product);
-                FY_KEEP_IN_REGISTER(s[c][g]);
-            }
-        }
-    }
-    FY_UNROLL
-    for (int c = 0; c < n; c++) {
-        const __m256 d = _mm256_set1_ps(x->d[c * x->n_blocks + b]);
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            const __m256 scale = _mm256_mul_ps(t->d[g], d);
-            acc[c][g] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(s[c][g]), acc[c][g]);
-            if (f == MINS)
-                acc[c][g] = add_mins(acc[c][g], t->m[g], t->mins[g], sums[c], d);
-        }
-    }
-}
-
 FY_INLINE void mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
                    const fy_tile_columns *x, int64_t b, int n)
 {
-    more_mac(acc, tile, x, b, n, SCALES);
+    fy_wide_mac(acc, &((const more_tile *)tile)->block[b].w, x, b, n);
 }
 
 FY_INLINE void mac_mins(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
                         const fy_tile_columns *x, int64_t b, int n)
 {
-    more_mac(acc, tile, x, b, n, MINS);
+    const more_block *t = &((const more_tile *)tile)->block[b];
+    mac(acc, tile, x, b, n);
+    FY_UNROLL
+    for (int c = 0; c < n; c++) {
+        const __m256i sums = sum_pair(fy_load256(x->q + c * x->k + b * FY_QK));
+        const __m256 d = _mm256_set1_ps(x->d[c * x->n_blocks + b]);
+        FY_UNROLL
+        for (int g = 0; g < FY_TILE_GROUPS; g++)
+            acc[c][g] = add_mins(acc[c][g], t->m[g], t->mins[g], sums, d);
+    }
 }
 
 /* --- kernels -----------------------------------------------------------------------------------
