@@ -11,12 +11,9 @@
 #include "kernels/row.h"
 
 enum {
-    TILE_NEURONS = 128,
-    TILE_COLS = 256,  /* a multiple of every block; the tile and its list fit the scratch */
-    LISTED_ROWS = 32, /* of an item of work */
+    TILE_NEURONS = 32, /* of which a tile is 32 KB: it stays in the first-level cache */
+    LISTED_ROWS = 32,  /* of an item of work */
 };
-
-_Static_assert(TILE_NEURONS *TILE_COLS * sizeof(float) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits");
 
 /* --- which count ------------------------------------------------------------------------------ */
 
@@ -176,50 +173,52 @@ static const uint8_t *columns_of(const fy_matrix *w, int64_t first)
     return (const uint8_t *)w->data + fy_type_row_bytes(w->type, (uint64_t)first);
 }
 
-/* Widens the rows of neurons [from, to) that some token counts; the tokens' entries of them are
- * [at, end). */
-static void widen_tile(const add_job *j, float *tile, int64_t first, int64_t n_cols, int64_t from,
-                       int64_t to, const int64_t *at)
+/* In the scratch: what a tile of neurons needs in the caches. */
+typedef struct {
+    float sum[FY_NEURON_TOKENS][FY_ADD_COLS];
+    float rows[TILE_NEURONS][FY_ADD_COLS];
+} tile;
+
+_Static_assert(sizeof(tile) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits");
+
+/* Widens the rows of neurons [from, to) that some token counts. */
+static void widen_tile(const add_job *j, tile *out, int64_t first, int64_t n_cols, int64_t from,
+                       int64_t to, const fy_add_token *left)
 {
     const fy_matrix *w = j->p->w;
     bool wanted[TILE_NEURONS] = {0};
-    for (int64_t c = 0; c < j->n_tokens; c++) {
-        const fy_neurons *t = &j->tokens[c];
-        for (int64_t i = at[c]; i < t->n && t->id[i] < to; i++)
-            wanted[t->id[i] - from] = true;
+    int64_t n_wanted = 0;
+    for (int64_t c = 0; c < j->n_tokens && n_wanted < to - from; c++) {
+        for (int64_t i = 0; i < left[c].n && left[c].rows[i] < to; i++) {
+            const int64_t r = left[c].rows[i] - from;
+            n_wanted += !wanted[r];
+            wanted[r] = true;
+        }
     }
     for (int64_t r = 0; r < to - from; r++) {
         if (wanted[r])
-            fy_row_decode(&j->b->kernels, w->type, tile + r * TILE_COLS,
+            fy_row_decode(&j->b->kernels, w->type, out->rows[r],
                           columns_of(w, first) + (size_t)(from + r) * w->row_bytes, n_cols);
     }
 }
 
-/* A token's entries of neurons [from, to), from *at on, which moves past them. */
-static void add_from_tile(const add_job *j, const fy_neurons *t, const float *tile, float *y,
-                          int64_t n_cols, int64_t from, int64_t to, int64_t *at)
-{
-    int32_t local[TILE_NEURONS];
-    const float *value = t->value + *at;
-    int64_t n = 0;
-    for (; *at < t->n && t->id[*at] < to; ++*at)
-        local[n++] = (int32_t)(t->id[*at] - from);
-    j->b->kernels.add_rows_f32(y, value, tile, TILE_COLS * sizeof *tile, local, n, n_cols);
-}
-
-/* at: [n_tokens] scratch. */
 static void add_by_tiles(const add_job *j, int64_t first, int64_t n_cols, int thread)
 {
     const int64_t n_neurons = j->p->w->n_rows, ldy = j->p->w->n_cols;
-    float *const tile = fy_backend_scratch(j->b, thread);
-    int64_t at[FY_NEURON_TOKENS] = {0};
+    tile *const t = fy_backend_scratch(j->b, thread);
+    fy_add_token left[FY_NEURON_TOKENS];
+    memset(t->sum, 0, (size_t)j->n_tokens * sizeof *t->sum);
+    if (n_cols < FY_ADD_COLS)
+        memset(t->rows, 0, sizeof t->rows);
+    for (int64_t c = 0; c < j->n_tokens; c++)
+        left[c] = (fy_add_token){t->sum[c], j->tokens[c].value, j->tokens[c].id, j->tokens[c].n};
     for (int64_t from = 0; from < n_neurons; from += TILE_NEURONS) {
         const int64_t to = from + TILE_NEURONS < n_neurons ? from + TILE_NEURONS : n_neurons;
-        widen_tile(j, tile, first, n_cols, from, to, at);
-        for (int64_t c = 0; c < j->n_tokens; c++)
-            add_from_tile(j, &j->tokens[c], tile, j->p->y + c * ldy + first, n_cols, from, to,
-                          &at[c]);
+        widen_tile(j, t, first, n_cols, from, to, left);
+        j->b->kernels.add_tile(left, j->n_tokens, t->rows[0], (int32_t)from, (int32_t)to);
     }
+    for (int64_t c = 0; c < j->n_tokens; c++)
+        memcpy(j->p->y + c * ldy + first, t->sum[c], (size_t)n_cols * sizeof *j->p->y);
 }
 
 static void add_columns(void *ctx, int64_t item, int64_t end_item, int thread)
@@ -229,13 +228,13 @@ static void add_columns(void *ctx, int64_t item, int64_t end_item, int thread)
     for (; item < end_item; item++) {
         const int64_t first = item * j->cols,
                       n = w->n_cols - first < j->cols ? w->n_cols - first : j->cols;
-        for (int64_t c = 0; c < j->n_tokens; c++)
-            memset(j->p->y + c * w->n_cols + first, 0, (size_t)n * sizeof *j->p->y);
-        if (j->fn != NULL)
+        if (j->fn == NULL) {
+            add_by_tiles(j, first, n, thread);
+        } else {
+            memset(j->p->y + first, 0, (size_t)n * sizeof *j->p->y);
             j->fn(j->p->y + first, j->tokens->value, columns_of(w, first), w->row_bytes,
                   j->tokens->id, j->tokens->n, n);
-        else
-            add_by_tiles(j, first, n, thread);
+        }
         fy_backend_finish(j->p, w->n_cols, first, first + n, j->n_tokens);
     }
 }
@@ -244,8 +243,8 @@ static void add_columns(void *ctx, int64_t item, int64_t end_item, int thread)
 static int64_t columns_of_an_item(const fy_backend *b, int64_t n_cols)
 {
     const int64_t pieces = 2 * (int64_t)fy_pool_threads(b->pool);
-    const int64_t fair = (n_cols / pieces + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
-    return fair > 0 ? fair : TILE_COLS;
+    const int64_t fair = (n_cols / pieces + FY_ADD_COLS - 1) / FY_ADD_COLS * FY_ADD_COLS;
+    return fair > 0 ? fair : FY_ADD_COLS;
 }
 
 void fy_backend_add_rows(fy_backend *b, const fy_neurons *tokens, int64_t n_tokens,
@@ -257,7 +256,8 @@ void fy_backend_add_rows(fy_backend *b, const fy_neurons *tokens, int64_t n_toke
         fy_product part = *p;
         part.y += done * w->n_cols;
         part.sum = p->sum != NULL ? p->sum + done * w->n_cols : NULL;
-        add_job j = {.b = b, .p = &part, .tokens = tokens + done, .n_tokens = n, .cols = TILE_COLS};
+        add_job j = {
+            .b = b, .p = &part, .tokens = tokens + done, .n_tokens = n, .cols = FY_ADD_COLS};
         if (n == 1 && (j.fn = fy_kernels_add_rows(&b->kernels, w->type)) != NULL)
             j.cols = columns_of_an_item(b, w->n_cols);
         const int64_t cost = (n == 1 ? tokens[done].n : w->n_rows) * j.cols;

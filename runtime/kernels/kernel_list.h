@@ -48,10 +48,10 @@
     FY_KERNEL(dot_rows_q4_0, isa, needs)
 
 #define FY_LIST_ADD_ROWS(isa, needs)     \
-    FY_KERNEL(add_rows_f32, isa, needs)  \
     FY_KERNEL(add_rows_f16, isa, needs)  \
     FY_KERNEL(add_rows_q8_0, isa, needs) \
-    FY_KERNEL(add_rows_q4_0, isa, needs)
+    FY_KERNEL(add_rows_q4_0, isa, needs) \
+    FY_KERNEL(add_tile, isa, needs)
 
 #define FY_LIST_ATTENTION(isa, needs)      \
     FY_KERNEL(attend_dots_f32, isa, needs) \
@@ -183,6 +183,7 @@ FY_LIST_BLOCK_PRODUCTS(avx512_vnni, FY_CPU_AVX2 | FY_CPU_AVX512 | FY_CPU_AVXVNNI
 FY_LIST_K_ENCODERS(avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(add_rows_q8_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(add_rows_q4_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_KERNEL(add_tile, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(decode_q4_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(silu_mul, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(gelu_mul, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)

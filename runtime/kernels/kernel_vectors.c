@@ -26,7 +26,7 @@ enum {
 
 typedef struct {
     _Alignas(64) uint8_t scratch[FY_KERNEL_SCRATCH_BYTES];
-    float x[N_VALUES], w[N_VALUES], y[N_VALUES];
+    _Alignas(64) float x[N_VALUES], w[N_VALUES], y[N_VALUES];
     uint8_t weights[ROWS * MAX_ROW_BYTES + 3]; /* of matmul, at any address; or K, or V */
     uint16_t row[N_VALUES];                    /* stored elements */
     int8_t q[N_VALUES];
@@ -305,6 +305,34 @@ static bool run_listed(job *j)
     return true;
 }
 
+/* A tile, and tokens that count all of its rows or some of them; in j->words also how many. */
+static bool run_tile(job *j)
+{
+    enum { TILE = 16, TOKENS = 6 };
+    fy_add_token tokens[TOKENS];
+    int32_t rows[TOKENS][TILE];
+    float *tile = j->w, *y = output(j, TOKENS * FY_ADD_COLS);
+    if (j->i >= 60)
+        return false;
+    const int32_t first = below(j, 1 << 24), n_rows = 1 + below(j, TILE),
+                  end = first + n_rows - (j->i % 3 == 1);
+    fill(j, tile, n_rows * FY_ADD_COLS, j->i % 3 == 2 ? FINITE : USUAL);
+    fill(j, j->x, TOKENS * TILE, USUAL);
+    fill(j, y, TOKENS * FY_ADD_COLS, USUAL);
+    for (int c = 0; c < TOKENS; c++) {
+        tokens[c] = (fy_add_token){y + c * FY_ADD_COLS, j->x + c * TILE, rows[c], 0};
+        for (int32_t r = 0; r < n_rows; r++) {
+            rows[c][tokens[c].n] = first + r;
+            tokens[c].n += c != j->i % 8 || below(j, 3) > 0;
+        }
+    }
+    j->k->add_tile(tokens, TOKENS, tile, first, end);
+    for (int c = 0; c < TOKENS; c++)
+        j->words[j->n_words++] = (uint32_t)tokens[c].n;
+    put_floats(j, y, TOKENS * FY_ADD_COLS);
+    return true;
+}
+
 /* Four chunks of a few queries; of the first many begins and ends. */
 static bool run_attend_softmax(job *j)
 {
@@ -472,10 +500,10 @@ static const struct {
     {"matmul_iq3_s", run_matmul, FY_IQ3_S, 0, 0x30d8ec76728850d7},
     {"dot_rows_q8_0", run_listed, FY_Q8_0, 0, 0x0746388ee18c3107},
     {"dot_rows_q4_0", run_listed, FY_Q4_0, 0, 0x7f82f9d65ba71d4c},
-    {"add_rows_f32", run_listed, FY_F32, 1, 0x9a25952c3609e34e},
     {"add_rows_f16", run_listed, FY_F16, 1, 0x50854b9f0fed580e},
     {"add_rows_q8_0", run_listed, FY_Q8_0, 1, 0x88a2260edf204cd2},
     {"add_rows_q4_0", run_listed, FY_Q4_0, 1, 0x053c0c95293e497f},
+    {"add_tile", run_tile, FY_F32, 0, 0x40362abdd063e85e},
     {"attend_dots_f32", run_attend, FY_F32, 0, 0x75676622f55b700f},
     {"attend_dots_f16", run_attend, FY_F16, 0, 0xfc400f453edb3111},
     {"attend_softmax", run_attend_softmax, FY_F32, 0, 0x4cd7d685d02efe9d},

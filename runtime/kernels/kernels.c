@@ -78,7 +78,6 @@ fy_add_rows_fn *fy_kernels_add_rows(const fy_kernels *k, fy_type weights)
     return weights == FY_Q4_0   ? k->add_rows_q4_0
            : weights == FY_Q8_0 ? k->add_rows_q8_0
            : weights == FY_F16  ? k->add_rows_f16
-           : weights == FY_F32  ? k->add_rows_f32
                                 : NULL;
 }
 

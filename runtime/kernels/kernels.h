@@ -67,6 +67,22 @@ typedef void fy_dot_rows_fn(float *y, const void *W, size_t row_bytes, const int
 typedef void fy_add_rows_fn(float *y, const float *p, const void *W, size_t row_bytes,
                             const int32_t *rows, int64_t n, int64_t n_cols);
 
+/* What a token still has to add. */
+typedef struct {
+    float *y;            /* [FY_ADD_COLS] */
+    const float *p;      /* [n] */
+    const int32_t *rows; /* [n], ascending and none twice */
+    int64_t n;
+} fy_add_token;
+
+/* The same of a tile of rows widened to f32, which are rows first .. end-1 of a matrix, for each of
+ * the tokens: for i = 0, 1, .. while i < n and rows[i] < end, j in [0, FY_ADD_COLS). Then p, rows
+ * and n move past those. Every y and the tile are 64-byte aligned, one row of the tile follows the
+ * other, and those that are not listed may hold anything. */
+enum { FY_ADD_COLS = 256 }; /* whole blocks of every type */
+typedef void fy_add_tile_fn(fy_add_token *tokens, int64_t n_tokens, const float *tile,
+                            int32_t first, int32_t end);
+
 /* Attention of several queries over the keys and values of one KV head. Positions are taken in
  * chunks of FY_ATTEND_CHUNK: chunk c is positions 64 c .. 64 c + 63 of the sequence, wherever a
  * query's window begins. For each query the chunks in which it sees a position come in order, and
@@ -129,7 +145,8 @@ typedef struct {
         *matmul_iq3_s;
 
     fy_dot_rows_fn *dot_rows_q8_0, *dot_rows_q4_0;
-    fy_add_rows_fn *add_rows_f32, *add_rows_f16, *add_rows_q8_0, *add_rows_q4_0;
+    fy_add_rows_fn *add_rows_f16, *add_rows_q8_0, *add_rows_q4_0;
+    fy_add_tile_fn *add_tile;
 
     fy_attend_dots_fn *attend_dots_f32, *attend_dots_f16;
     fy_attend_add_fn *attend_add_f32, *attend_add_f16, *attend_add_q8_0;

@@ -197,6 +197,20 @@ static void run_attend_softmax(const fy_kernels *k, const vectors *v)
     }
 }
 
+/* A tile of as many rows as the engine takes, all listed, for token after token. */
+enum { TILE_ROWS = 32, TOKENS = 64 };
+
+static void run_add_tile(const fy_kernels *k, const vectors *v)
+{
+    int32_t list[TILE_ROWS];
+    fy_add_token tokens[TOKENS];
+    for (int32_t r = 0; r < TILE_ROWS; r++)
+        list[r] = r;
+    for (int c = 0; c < TOKENS; c++)
+        tokens[c] = (fy_add_token){v->y + c * FY_ADD_COLS, v->x, list, TILE_ROWS};
+    k->add_tile(tokens, TOKENS, v->w, 0, TILE_ROWS);
+}
+
 static void run_rms_norm(const fy_kernels *k, const vectors *v)
 {
     k->rms_norm(v->y, v->x, v->w, N, 1e-5f);
@@ -343,6 +357,7 @@ static const struct {
     {"attend_add_f32", (double)KEYS *DIM, run_attend_add_f32},
     {"attend_add_f16", (double)KEYS *DIM, run_attend_add_f16},
     {"attend_add_q8_0", (double)KEYS *DIM, run_attend_add_q8_0},
+    {"add_tile", (double)TOKENS *TILE_ROWS *FY_ADD_COLS, run_add_tile},
     {"rms_norm", N, run_rms_norm},
     {"silu_mul", N, run_silu_mul},
     {"layer_norm", N, run_layer_norm},

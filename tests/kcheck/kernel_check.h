@@ -118,6 +118,7 @@ fy_kc_check fy_kc_fit_equals_spec, fy_kc_fit_no_worse, fy_kc_fit_not_finite,
     fy_kc_weighted_equals_spec, fy_kc_weighted_not_finite;
 fy_kc_check fy_kc_widen_exact, fy_kc_narrow_nearest, fy_kc_half_lengths, fy_kc_half_equals_spec;
 fy_kc_check fy_kc_dot_rows_equal_matmul, fy_kc_add_rows_equal_spec, fy_kc_add_rows_near;
+fy_kc_check fy_kc_add_tile_equals_spec, fy_kc_add_tile_near;
 fy_kc_check fy_kc_attend_dots_equal_spec, fy_kc_attend_dots_near, fy_kc_attend_dots_alone;
 fy_kc_check fy_kc_attend_softmax_equals_spec, fy_kc_attend_softmax_near;
 fy_kc_check fy_kc_attend_add_equals_spec, fy_kc_attend_add_near, fy_kc_attend_add_alone;

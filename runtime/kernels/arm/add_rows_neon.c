@@ -13,13 +13,6 @@ typedef void load32_fn(float32x4_t v[8], const uint8_t *row, int64_t j);
 /* One element, of types without blocks. */
 typedef float element_fn(const uint8_t *row, int64_t j);
 
-FY_INLINE void load32_f32(float32x4_t v[8], const uint8_t *row, int64_t j)
-{
-    FY_UNROLL
-    for (int k = 0; k < 8; k++)
-        v[k] = vreinterpretq_f32_u8(vld1q_u8(row + 4 * j + 16 * k));
-}
-
 FY_INLINE void load32_f16(float32x4_t v[8], const uint8_t *row, int64_t j)
 {
     FY_UNROLL
@@ -54,13 +47,6 @@ FY_INLINE void load32_q4_0(float32x4_t v[8], const uint8_t *row, int64_t j)
 {
     const uint8_t *block = row + j / FY_QK * (int64_t)sizeof(fy_block_q4_0);
     widen32(v, fy_quants32_q4_0(block, 0), block);
-}
-
-static __attribute__((noinline)) float element_f32(const uint8_t *row, int64_t j)
-{
-    float f;
-    memcpy(&f, row + 4 * j, sizeof f);
-    return f;
 }
 
 static __attribute__((noinline)) float element_f16(const uint8_t *row, int64_t j)
@@ -120,7 +106,6 @@ FY_INLINE void add_rows(float *y, const float *p, const uint8_t *W, size_t row_b
         add_rows(y, p, W, row_bytes, rows, n, n_cols, bytes32, load32_##type, element);        \
     }
 
-DEFINE_ADD_ROWS(f32, 4 * FY_QK, element_f32)
 DEFINE_ADD_ROWS(f16, 2 * FY_QK, element_f16)
 DEFINE_ADD_ROWS(q8_0, sizeof(fy_block_q8_0), NULL)
 DEFINE_ADD_ROWS(q4_0, sizeof(fy_block_q4_0), NULL)

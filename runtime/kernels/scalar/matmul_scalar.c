@@ -273,7 +273,17 @@ static __attribute__((noinline)) void add_rows(float *y, const float *p, const u
         add_rows(y, p, W, row_bytes, rows, n, n_cols, element);                                   \
     }
 
-DEFINE_ADD_ROWS(f32, weight_f32)
 DEFINE_ADD_ROWS(f16, weight_f16)
 DEFINE_ADD_ROWS(q8_0, element_q8_0)
 DEFINE_ADD_ROWS(q4_0, element_q4_0)
+
+void fy_add_tile__scalar(fy_add_token *tokens, int64_t n_tokens, const float *tile, int32_t first,
+                         int32_t end)
+{
+    for (fy_add_token *t = tokens; t < tokens + n_tokens; t++) {
+        for (; t->n > 0 && *t->rows < end; t->n--, t->rows++, t->p++) {
+            for (int64_t j = 0; j < FY_ADD_COLS; j++)
+                t->y[j] = fmaf(*t->p, tile[(*t->rows - first) * FY_ADD_COLS + j], t->y[j]);
+        }
+    }
+}

@@ -13,13 +13,6 @@ typedef void load32_fn(__m256 v[4], const uint8_t *row, int64_t j);
 /* One element, of types without blocks. */
 typedef float element_fn(const uint8_t *row, int64_t j);
 
-FY_INLINE void load32_f32(__m256 v[4], const uint8_t *row, int64_t j)
-{
-    FY_UNROLL
-    for (int k = 0; k < 4; k++)
-        v[k] = _mm256_castsi256_ps(fy_load256(row + 4 * j + 32 * k));
-}
-
 FY_INLINE void load32_f16(__m256 v[4], const uint8_t *row, int64_t j)
 {
     FY_UNROLL
@@ -62,13 +55,6 @@ FY_INLINE void load32_q4_0(__m256 v[4], const uint8_t *row, int64_t j)
     v[1] = widen8(_mm_srli_si128(low, 8), d);
     v[2] = widen8(high, d);
     v[3] = widen8(_mm_srli_si128(high, 8), d);
-}
-
-static float element_f32(const uint8_t *row, int64_t j)
-{
-    float f;
-    memcpy(&f, row + 4 * j, sizeof f);
-    return f;
 }
 
 static float element_f16(const uint8_t *row, int64_t j)
@@ -133,7 +119,6 @@ FY_INLINE void add_rows(float *y, const float *p, const uint8_t *W, size_t row_b
         add_rows(y, p, W, row_bytes, rows, n, n_cols, bytes32, load32_##type, element);        \
     }
 
-DEFINE_ADD_ROWS(f32, 4 * FY_QK, element_f32)
 DEFINE_ADD_ROWS(f16, 2 * FY_QK, element_f16)
 DEFINE_ADD_ROWS(q8_0, sizeof(fy_block_q8_0), NULL)
 DEFINE_ADD_ROWS(q4_0, sizeof(fy_block_q4_0), NULL)
