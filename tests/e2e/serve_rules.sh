@@ -100,7 +100,7 @@ stop "$pid"
 # --- who waits ----------------------------------------------------------------------------------------------------
 
 start queue -np 1 -c 1000 --queue 2 -v
-long='{"prompt":"Once upon a time","n_predict":900,"ignore_eos":true,"temperature":0,"stream":true,"n_probs":600}'
+long='{"prompt":"Once upon a time","n_predict":400,"ignore_eos":true,"temperature":0,"stream":true,"n_probs":600}'
 clients=()
 hold "$long"
 wait_metric requests_running 1
@@ -123,7 +123,7 @@ take_held >"$TMP/answer"
 wait "$pid"
 check_equal "it ends with 0" 0 $?
 wait "${clients[@]}"
-check_equal "what ran was finished" 900 "$(grep -o '"tokens_predicted":[0-9]*' "$TMP/answer" | tail -1 | cut -d: -f2)"
+check_equal "what ran was finished" 400 "$(grep -o '"tokens_predicted":[0-9]*' "$TMP/answer" | tail -1 | cut -d: -f2)"
 check_equal "what waited got 503" "503 503" "$(cat "$TMP/waits1") $(cat "$TMP/waits2")"
 check "-v has a line per request" grep -q '^request [0-9]*: /completion 200, ' "$TMP/queue"
 check_equal "without texts" 0 "$(grep -c 'Once upon' "$TMP/queue")"
