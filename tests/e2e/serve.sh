@@ -345,14 +345,14 @@ fi
 # --- life ---------------------------------------------------------------------------------------------------------
 
 start life -np 1 -c 1000
-post /completion '{"prompt":"Once upon a time","n_predict":700,"ignore_eos":true,"temperature":0}' >"$TMP/answer" &
+post /completion '{"prompt":"Once upon a time","n_predict":300,"ignore_eos":true,"temperature":0}' >"$TMP/answer" &
 client=$!
 wait_metric slots_busy 1
 check_status "a taken port is said" 1 "is taken by another program" "$FERRY" serve -m "$m" --port "$port"
 stop "$pid"
 check_equal "SIGTERM ends it with status 0" 0 $?
 wait $client
-check_equal "after what it had begun" 700 "$(jq .tokens_predicted "$TMP/answer")"
+check_equal "after what it had begun" 300 "$(jq .tokens_predicted "$TMP/answer")"
 check_status "no model" 2 "no model" "$FERRY" serve
 check_status "a file that is not there" 1 "no-such" "$FERRY" serve -m "$TMP/no-such.gguf" --port 0
 check_status "slots that do not fit" 3 "use a smaller -c or -np" "$FERRY" serve -m "$m" --port 0 -np 256 -c 2000000
