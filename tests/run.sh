@@ -25,7 +25,7 @@ export MAKEFLAGS
 run_one() { # INDEX COMMAND
     rm -f "$logs/$1.report"
     local log=$logs/$1 status=0 begin=$SECONDS
-    timeout "${TEST_TIMEOUT:-1800}" bash -c "$2" >"$log.out" 2>"$log.err" </dev/null || status=$?
+    timeout "${TEST_TIMEOUT:-900}" bash -c "$2" >"$log.out" 2>"$log.err" </dev/null || status=$?
     # cmocka writes a skip as "ok 3 # SKIP name" or "not ok 3 # SKIP name"
     local skip failed passed
     skip=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$log.out")
