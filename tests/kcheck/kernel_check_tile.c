@@ -57,8 +57,10 @@ static shape make_shape(fy_kc_case *t, int i)
         for (int j = 0; j < FY_ADD_COLS; j++)
             w->tile[r][j] = any_value(t, &s);
     }
-    for (int j = 0; j < s.n_tokens * FY_ADD_COLS; j++)
-        w->y[0][j] = any_value(t, &s);
+    for (int c = 0; c < s.n_tokens; c++) {
+        for (int j = 0; j < FY_ADD_COLS; j++)
+            w->y[c][j] = any_value(t, &s);
+    }
     return s;
 }
 

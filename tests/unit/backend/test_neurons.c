@@ -217,16 +217,17 @@ static float defined(const fy_neurons *a, int j)
 
 static void check_sums(fy_backend *b, const fy_matrix *w, const fy_neurons *tokens, int n)
 {
-    const fy_product p = {.w = w, .bias = bias, .y = y[0], .sum = sum[0]};
+    float *const out = y[0], *const sums = sum[0]; /* [n][n_cols] */
+    const fy_product p = {.w = w, .bias = bias, .y = out, .sum = sums};
     const int n_cols = (int)w->n_cols;
     for (int i = 0; i < n * n_cols; i++)
-        sum[0][i] = (float)i;
+        sums[i] = (float)i;
     memset(y, 0x7f, sizeof y);
     fy_backend_add_rows(b, tokens, n, &p);
     for (int i = 0; i < n * n_cols; i++) {
         const float expected = defined(&tokens[i / n_cols], i % n_cols);
-        assert_true(same_bits(y[0][i], expected));
-        assert_true(same_bits(sum[0][i], (float)i + expected));
+        assert_true(same_bits(out[i], expected));
+        assert_true(same_bits(sums[i], (float)i + expected));
     }
 }
 
