@@ -72,7 +72,7 @@ done
 wait
 
 again=("$logs"/*.report)
-if [ "$jobs" -gt 1 ] && [ -e "${again[0]}" ] && [ ${#again[@]} -le 5 ]; then
+if [ "$jobs" -gt 1 ] && [ -e "${again[0]}" ] && [ ${#again[@]} -le 10 ]; then
     echo "once more, one at a time:"
     word="not ok"
     for report in "${again[@]}"; do

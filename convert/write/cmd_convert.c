@@ -90,8 +90,8 @@ static const fy_opt opts[] = {
         "Output", "predictors", "DIR", predictors,
         "Also write the predictors in DIR, model_0.pt to one for the last layer, which tell "
         "which neurons of a layer are not 0 (run --sparse predict), or, if DIR is the model's "
-        "own, those among its weights (TurboSparse-Mistral). The file is one of PowerInfer's, "
-        "with --transpose-down; PowerInfer computes with f16 and q4_0."),
+        "own, those among its weights (TurboSparse-Mistral). With --transpose-down; the file is "
+        "one of PowerInfer's, which computes with f16 and q4_0."),
     FY_LINE_STR("Output", "model-name", "NAME", model_name,
                 "The name inside the file (general.name) instead of the one that the model card, "
                 "config.json or the directory's name gives."),
