@@ -527,7 +527,7 @@ void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint6
 {
     const fy_gguf_file *f = &g->files[t->file];
     if (f->map.base != NULL && off < t->bytes)
-        fy_map_drop(&f->map, f->data_offset + t->offset + off,
+        fy_map_drop(&f->map, fy_gguf_tensor_at_byte(g, t) + off,
                     len < t->bytes - off ? len : t->bytes - off);
 }
 

@@ -11,8 +11,7 @@
 #include "format/gguf.h"
 #include "format/gguf_write.h"
 
-/* In PowerInfer's files the types i8, i16 and i32 have the ids 16 to 18, as in ggml when it left.
- */
+/* In PowerInfer's files i8, i16 and i32 have the ids 16 to 18, as in ggml when it left. */
 enum { FY_POWERINFER_I8 = 16, FY_POWERINFER_I32 = FY_POWERINFER_I8 + FY_I32 - FY_I8 };
 
 /* Tensors have elements, but for lists of neurons in PowerInfer's split files. */

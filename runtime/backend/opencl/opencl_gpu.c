@@ -2,6 +2,7 @@
  * three kernels, y down; nothing waits before `end`. */
 #include "backend/opencl/opencl_gpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +12,13 @@
 
 enum {
     PLATFORMS = 16,
-    GROUP = 64, /* as opencl_kernels.cl has it */
+    GROUP = 64, /* work-items */
     TOKENS = 32,
     LOG_BYTES = 1 << 16,
     LOG_IN_MESSAGE = 160,
 };
 
-/* As opencl_kernels.cl numbers them. */
+/* Activations, for the kernels. */
 enum { RAW, RELU, DRELU, RELU2 };
 
 /* The types that there are kernels for. */
@@ -135,11 +136,14 @@ static int fail_build(gpu *g, int32_t rc, fy_err *e)
 static int build(gpu *g, fy_err *e)
 {
     const char *text = fy_opencl_source;
+    char numbers[80];
     int32_t rc = FY_CL_SUCCESS;
+    snprintf(numbers, sizeof numbers, "-DGROUP=%d -DRAW=%d -DRELU=%d -DDRELU=%d -DRELU2=%d", GROUP,
+             RAW, RELU, DRELU, RELU2);
     g->program = g->cl.clCreateProgramWithSource(g->context, 1, &text, NULL, &rc);
     if (g->program == NULL)
         return fail(g, "clCreateProgramWithSource", rc, e);
-    rc = g->cl.clBuildProgram(g->program, 1, &g->device, "", NULL, NULL);
+    rc = g->cl.clBuildProgram(g->program, 1, &g->device, numbers, NULL, NULL);
     if (rc != FY_CL_SUCCESS)
         return fail_build(g, rc, e);
     for (int t = 0; t < N_TYPES; t++) {

@@ -1,13 +1,8 @@
 /* The products of hot neurons, for OpenCL C 1.2; backend/gpu.h says what they are for.
- * Rows are as in the file. All sums are of floats, in an order that the sizes alone decide. */
-
-#define GROUP 64 /* work-items of a group; opencl_gpu.c has the same number */
-
-/* f, as opencl_gpu.c numbers it. */
-#define RAW   0
-#define RELU  1 /* above a threshold, 0 of relu itself */
-#define DRELU 2 /* of the other branch, too */
-#define RELU2 3
+ * Rows are as in the file. All sums are of floats, in an order that the sizes alone decide.
+ *
+ * opencl_gpu.c defines GROUP, the work-items of a group, and the numbers of f: RAW, RELU (above a
+ * threshold, 0 of relu itself), DRELU (of the other branch, too) and RELU2. */
 
 static float half_at(__global const uchar *p)
 {
