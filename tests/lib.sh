@@ -133,6 +133,19 @@ wait_written() {
         [ "$n" != none ] || return 0
     done
 } 2>/dev/null
+# stopped_writing FILE COMMAND...: stops the command while it writes FILE, which is not there yet; starts it again where it was done
+# before. Sets $pid.
+stopped_writing() {
+    local i file=$1
+    shift
+    for ((i = 0; i < 30; i++)); do
+        rm -f "$file"
+        "$@" 2>/dev/null &
+        pid=$!
+        wait_written $pid 1000000
+        kill -STOP $pid 2>/dev/null && [ ! -e "$file" ] && return
+    done
+}
 # killed_after BYTES COMMAND...: sends SIGKILL when the command has written BYTES. True if that came before its end; stderr
 # goes to $TMP/log, other failures to $TMP/failed.
 killed_after() {

@@ -137,15 +137,10 @@ fi
 limited() { (ulimit -f $((bytes / 2048)) && exec "$FERRY" quantize "$source" "$model" q8_0); }
 check_status "a limit of the shell is no crash" 6 'm.gguf.part: cannot reserve [0-9]+ bytes: File too large' limited
 check "nothing is left" test ! -e "$model.part" -a ! -e "$model"
-for _ in {1..30}; do # (again when it was done before it was stopped)
-    rm -f "$model"
-    quantize 2>/dev/null &
-    wait_written $! 1000000
-    kill -STOP $! 2>/dev/null && [ ! -e "$model" ] && break
-done
+stopped_writing "$model" quantize
 check_status "two to one name are distinguished" 1 'm.gguf.part: another ferry is writing it now' \
     "$FERRY" quantize "$source" "$model" q8_0
-kill -CONT $!
-wait $!
+kill -CONT $pid
+wait $pid
 check_equal "and the first one is whole" "$want" "$(hash "$model")"
 finish

@@ -170,15 +170,10 @@ check "a file to quantize" "$FERRY" convert "$c" -q --outtype f16 -o "$TMP/f16.g
 check_status "nor for quantize" 6 'm.gguf.part: cannot reserve [0-9]+ bytes: File too large' \
     limited quantize "$TMP/f16.gguf" "$model" q8_0
 check "nothing is left of either" test ! -e "$model.part" -a ! -e "$model"
-for _ in {1..30}; do # (again when it was done before it was stopped)
-    rm -f "$model"
-    convert 2>/dev/null &
-    wait_written $! 1000000
-    kill -STOP $! 2>/dev/null && [ ! -e "$model" ] && break
-done
+stopped_writing "$model" convert
 check_status "two conversions to one name are distinguished" 1 'm.gguf.part: another ferry is writing it now' \
     "$FERRY" convert "$c" --outtype q8_0 -o "$model"
-kill -CONT $!
-wait $!
+kill -CONT $pid
+wait $pid
 check_equal "and the first one is whole" "$want" "$(hash "$model")"
 finish
