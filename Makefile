@@ -306,6 +306,7 @@ $(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qnn_product %/test_qemit
 # A stand-in for a GPU's driver, in a directory that LD_LIBRARY_PATH can name.
 FAKE_OPENCL := $B/tests/unit/backend/libOpenCL.so.1
 $(FAKE_OPENCL): $B/pic/tests/unit/backend/fake_opencl.o
+	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(QNN_LINK) $^
 
 $B/tests/unit/backend/test_opencl_gpu: | $(FAKE_OPENCL)
